@@ -1,5 +1,5 @@
-// DType: the element types of tensors that Shoal stores, moves and updates. Torch-free; the torch rooms convert
-// from and to c10::ScalarType at the border.
+// DType: the element types of tensors that Shoal stores, moves and updates. Torch-free; the torch
+// rooms convert from and to c10::ScalarType at the border.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -29,10 +29,12 @@ enum class DType : int8_t {
 // Bytes of one element.
 int64_t DTypeBytes(DType dtype);
 
-// Shoal's name: "float32", "bfloat16", "int64", "bool", "complex64", ... (torch's names without the prefix).
+// Shoal's name: "float32", "bfloat16", "int64", "bool", "complex64", ... (torch's names without the
+// prefix).
 std::string_view DTypeName(DType dtype);
 
-// Accepts Shoal's names and the usual short ones ("fp32", "bf16", "fp16", "half", "double", "float").
+// Accepts Shoal's names and the usual short ones ("fp32", "bf16", "fp16", "half", "double",
+// "float").
 std::optional<DType> ParseDType(std::string_view name);
 
 // True for float16, bfloat16, float32, float64.

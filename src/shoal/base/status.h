@@ -1,12 +1,12 @@
 // Status and Result<T>: how every fallible function below the language border reports failure.
 //
-// Goals: one small vocabulary type that is in every public header; messages that name operation, argument, rule
-// and value; no exceptions below the border (they are made once, in bindings/errors.cc).
-// Non-goals: error payloads, stack traces. Rejected: absl::Status (a large dependency for one type),
-// std::expected (C++23).
+// Goals: one small vocabulary type that is in every public header; messages that name operation,
+// argument, rule and value; no exceptions below the border (they are made once, in
+// bindings/errors.cc). Non-goals: error payloads, stack traces. Rejected: absl::Status (a large
+// dependency for one type), std::expected (C++23).
 //
-// Text form: "[relayout] axis "dp" has size 6, not divisible by 4 (mesh dp=6,tp=2)": the operation in brackets,
-// the message, then context added on the way out, outermost last.
+// Text form: "[relayout] axis "dp" has size 6, not divisible by 4 (mesh dp=6,tp=2)": the operation
+// in brackets, the message, then context added on the way out, outermost last.
 //
 // Thread-safety: values; const access from several threads is safe.
 #pragma once
@@ -22,7 +22,8 @@
 
 namespace shoal {
 
-// Why an operation failed. The numeric values are part of the C ABI (shoal_status) and never change.
+// Why an operation failed. The numeric values are part of the C ABI (shoal_status) and never
+// change.
 enum class StatusCode : int32_t {
   kOk = 0,               // No failure.
   kInvalidArgument = 1,  // The caller passed something that can never work.
@@ -33,7 +34,7 @@ enum class StatusCode : int32_t {
   kOutOfMemory = 6,      // An allocation failed.
   kTimeout = 7,          // A peer or device did not answer in the configured time.
   kCancelled = 8,        // The operation was given up because another one failed.
-  kInternal = 9,         // A broken invariant of Shoal's that could be reported instead of aborting.
+  kInternal = 9,  // A broken invariant of Shoal's that could be reported instead of aborting.
 };
 
 // "InvalidArgument", "NotFound", ...
@@ -106,8 +107,8 @@ class [[nodiscard]] Status {
 template <typename T>
 class [[nodiscard]] Result {
  public:
-  Result(T value) : value_(std::move(value)) {}            // NOLINT(google-explicit-constructor)
-  Result(Status status) : status_(std::move(status)) {     // NOLINT(google-explicit-constructor)
+  Result(T value) : value_(std::move(value)) {}         // NOLINT(google-explicit-constructor)
+  Result(Status status) : status_(std::move(status)) {  // NOLINT(google-explicit-constructor)
     SHOAL_CHECK(!status_.ok());
   }
 
@@ -148,10 +149,10 @@ class [[nodiscard]] Result {
 #define SHOAL_STATUS_CONCAT(a, b) SHOAL_STATUS_CONCAT_INNER(a, b)
 
 // Returns the status of `expr` from the enclosing function unless it is ok.
-#define SHOAL_RETURN_IF_ERROR(expr)                        \
-  do {                                                     \
-    ::shoal::Status shoal_status_ = (expr);                \
-    if (!shoal_status_.ok()) return shoal_status_;         \
+#define SHOAL_RETURN_IF_ERROR(expr)                \
+  do {                                             \
+    ::shoal::Status shoal_status_ = (expr);        \
+    if (!shoal_status_.ok()) return shoal_status_; \
   } while (false)
 
 // `SHOAL_ASSIGN_OR_RETURN(auto x, F());` declares x, or returns F()'s status.
