@@ -26,7 +26,11 @@ def run(script: Path) -> bool:
     sys.stdout.write(f"== {script.stem}\n")
     sys.stdout.flush()
     done = subprocess.run(
-        [sys.executable, str(script), "--json"], cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False
+        [sys.executable, str(script), "--json"],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        text=True,
+        check=False,
     )
     sys.stdout.write(done.stdout)
     if done.returncode != 0:
@@ -45,7 +49,7 @@ def main() -> int:
         sys.stdout.write("bench: bench/ holds no benchmark\n")
         return 0
     failed = [script.stem for script in chosen if not run(script)]
-    sys.stdout.write(f"bench: {len(chosen) - len(failed)} ran, {len(failed)} failed {failed or ''}\n")
+    sys.stdout.write(f"bench: {len(chosen)} ran, failed: {', '.join(failed) or 'none'}\n")
     return 1 if failed else 0
 
 

@@ -1,7 +1,7 @@
 """The command `shoal`: `main` is the entry point that the package installs.
 
-Each subcommand is a module of this package with one function `add_parser(subparsers)` that declares its arguments and
-sets `run`, a function from the parsed arguments to the exit status.
+Each subcommand is a module of this package with one function `add_parser(subparsers)` that declares
+its arguments and sets `run`, a function from the parsed arguments to the exit status.
 """
 
 import argparse
@@ -17,7 +17,7 @@ def version_text() -> str:
 
     from shoal._build_info import TORCH_VERSION, VERSION  # noqa: PLC0415
 
-    return f"shoal {VERSION} (built for torch {TORCH_VERSION}, running with torch {torch.__version__})"
+    return f"shoal {VERSION} (built for torch {TORCH_VERSION}, running {torch.__version__})"
 
 
 class _VersionAction(argparse.Action):
@@ -37,7 +37,8 @@ class _VersionAction(argparse.Action):
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line `argv` (default: the process's) and returns the exit status.
 
-    0: done; 1: the command found what it asks about to be wrong; 2: the command line is wrong (argparse's own).
+    0: done; 1: the command found what it asks about to be wrong; 2: the command line is wrong
+    (argparse's own).
     """
     parser = argparse.ArgumentParser(prog="shoal", description="Sharded training of PyTorch models.")
     parser.add_argument("--version", action=_VersionAction, nargs=0, help="print the version and exit")
