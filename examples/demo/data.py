@@ -1,7 +1,7 @@
-"""The demo's text: the source of the Python standard library found on this machine, split by files.
+"""The demo's text: the source of the Python standard library found here, split by files.
 
-Nothing is downloaded. A file belongs to the held-out part if the hash of its path inside the library
-says so; so two versions of one module (of two Pythons on the machine) are on the same side.
+Nothing is downloaded. A file belongs to the held-out part if the hash of its path inside the
+library says so; two versions of one module (of two Pythons on the machine) are on the same side.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ Bytes = np.ndarray[tuple[int], np.dtype[np.uint8]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Corpus:
-    """Where the two parts lie, how many bytes they have, and what the bigram model makes of them."""
+    """Where the two parts lie, how many bytes they have, and what they were made from."""
 
     train_path: str
     held_out_path: str
@@ -42,7 +42,7 @@ class Corpus:
 
 
 def library_roots() -> list[Path]:
-    """The standard libraries on this machine: that of this Python first, then the distribution's."""
+    """The standard libraries on this machine: this Python's, then the distribution's."""
     roots = [Path(sysconfig.get_path("stdlib"))]
     roots += sorted(Path("/usr/lib").glob("python3.*"), reverse=True)
     unique: list[Path] = []

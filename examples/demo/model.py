@@ -25,6 +25,7 @@ class Block(nn.Module):
     """One transformer block, pre-norm; [B, T, D] to [B, T, D]."""
 
     def __init__(self, config: ModelConfig) -> None:
+        """Makes the layers of one block."""
         super().__init__()
         self.heads = config.heads
         self.attention_norm = nn.LayerNorm(config.width)
@@ -50,6 +51,7 @@ class GPT(nn.Module):
     """Embedding, blocks, norm, and a head that shares its weight with the embedding."""
 
     def __init__(self, config: ModelConfig) -> None:
+        """Makes the layers; weights start as in GPT-2."""
         super().__init__()
         self.config = config
         self.embedding = nn.Embedding(config.vocabulary, config.width)
