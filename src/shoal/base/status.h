@@ -124,13 +124,14 @@ class [[nodiscard]] Result {
     RequireOk();
     return *value_;
   }
-  T&& value() && {
+  // By value, so that `for (auto& x : *F())` and `auto& x = F().value()` do not dangle.
+  T value() && {
     RequireOk();
     return *std::move(value_);
   }
   const T& operator*() const& { return value(); }
   T& operator*() & { return value(); }
-  T&& operator*() && { return std::move(*this).value(); }
+  T operator*() && { return std::move(*this).value(); }
   const T* operator->() const { return &value(); }
   T* operator->() { return &value(); }
 

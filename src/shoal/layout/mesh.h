@@ -22,6 +22,9 @@
 
 namespace shoal::layout {
 
+// More ranks than this are taken for a mistake.
+inline constexpr int64_t kMaxWorldSize = int64_t{1} << 24;
+
 // What a user asks for. Sizes are counts of ranks, >= 1.
 struct MeshSpec {
   int64_t pp = 1;

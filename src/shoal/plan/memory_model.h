@@ -11,7 +11,8 @@
 //   0-1, in the
 //              reduce dtype with one micro-step per step, else in the accumulate dtype
 //   arena      as planned (arena_plan.h)
-// `padding` says how many of the bytes above (arena excluded) hold no parameter's data.
+// `padding` says how many of the bytes above (arena excluded) hold no parameter's data; for pieces
+// it is the average over the ranks, rounded down per segment.
 //
 // Thread-safety: pure functions and values.
 #pragma once
