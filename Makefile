@@ -78,7 +78,7 @@ test-long: build ## run the tests that take minutes each
 	$(call run_marked,$(PY),long)
 
 test-gpu: ## on a GPU host: build torch/ and bindings/ from BUNDLE against its torch, run the GPU tests
-	@tools/test_gpu.sh $(BUNDLE)
+	@PYTHON="$(or $(PYTHON),python3)" tools/test_gpu.sh $(BUNDLE) $(ARGS)
 
 device-bundle: build ## make build/device: what a GPU host without network needs (<= 50 MiB)
 	$(PY) tools/device_bundle.py build/device
