@@ -180,7 +180,7 @@ struct Config {
 
 // Reads one document. `source_name` stands for the file in messages ("ds_config.json", "dict").
 // Syntax: JSON, also with // and /* */ comments and trailing commas; a UTF-8 byte order mark is
-// skipped. Limits: 4 MiB, 64 levels, 100 reported faults.
+// skipped. Limits: 1 MiB, 64 levels; reading stops after 100 faults.
 Result<Config> ParseConfigText(std::string_view text, std::string_view source_name);
 
 // Reads `path`. NotFound or IoError when it cannot be read; messages name the file by its base
