@@ -23,7 +23,7 @@
 namespace shoal::layout {
 
 // More ranks than this are taken for a mistake.
-inline constexpr int64_t kMaxWorldSize = int64_t{1} << 24;
+inline constexpr int64_t kMaxWorldSize = int64_t{1} << 20;
 
 // What a user asks for. Sizes are counts of ranks, >= 1.
 struct MeshSpec {

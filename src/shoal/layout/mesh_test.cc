@@ -130,7 +130,7 @@ TEST(MeshTest, BadRanksAreRefused) {
   EXPECT_EQ(ErrorOf(spec, 4), "[mesh] ranks has -1, must be in 0..3 (world size 4)");
   spec.ranks = std::vector<int64_t>();
   EXPECT_EQ(ErrorOf(spec, 4), "[mesh] ranks is empty, must hold at least one rank");
-  EXPECT_EQ(ErrorOf(Spec({}), 0), "[mesh] world size is 0, must be in 1..16777216");
+  EXPECT_EQ(ErrorOf(Spec({}), 0), "[mesh] world size is 0, must be in 1..1048576");
   EXPECT_EQ(ErrorOf(Spec({}), int64_t{1} << 40).find("[mesh] world size is 1099511627776"), 0U);
 }
 
