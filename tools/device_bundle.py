@@ -1,12 +1,12 @@
-"""Makes a folder with which a GPU host without network builds and tests Shoal against its own torch.
+"""Makes a folder with which a GPU host without network builds Shoal against its own torch.
 
     tools/device_bundle.py FOLDER [--build BUILD_DIR]
 
 The folder is a small checkout: the torch-free rooms as libshoal_core.so with the third-party
 libraries that it needs beside it, all headers, the sources of torch/ and bindings/, the Python
 package, the tests, and what the host's Python may lack. `make test-gpu BUNDLE=FOLDER` (or
-FOLDER/tools/test_gpu.sh FOLDER, without this checkout) uses it there. The host brings Python, torch,
-CMake, Ninja and g++. Fails when the folder would exceed 50 MiB.
+FOLDER/tools/test_gpu.sh FOLDER, without this checkout) uses it there. The host brings Python,
+torch, CMake, Ninja and g++. Fails when the folder would exceed 50 MiB.
 """
 
 import argparse

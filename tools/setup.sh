@@ -158,7 +158,8 @@ setup_venv() {  # setup_venv PYTHON
     "${pip[@]}" -r tools/requirements-torch.txt
   fi
   say "installing the tools for building, testing and linting into .venv"
-  "${pip[@]}" -r tools/requirements-dev.txt
+  # On top of another Python, its packages do not count as installed: their programs are not in .venv/bin.
+  "${pip[@]}" ${base_torch:+--ignore-installed} -r tools/requirements-dev.txt
   # Only where the distribution's own are missing or too old.
   cmake_is_new_enough || "${pip[@]}" 'cmake>=3.25'
   command -v ninja >/dev/null || "${pip[@]}" ninja
