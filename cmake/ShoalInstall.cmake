@@ -13,7 +13,8 @@ file(CONFIGURE OUTPUT "${PROJECT_BINARY_DIR}/public_headers.txt" CONTENT "${head
 list(TRANSFORM public_headers PREPEND "${PROJECT_SOURCE_DIR}/src/" OUTPUT_VARIABLE header_files)
 # With the file set, the build can also compile every public header on its own (target all_verify_interface_header_sets).
 target_sources(shoal_core PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/src" FILES ${header_files})
-set_target_properties(shoal_core PROPERTIES EXPORT_NAME core INSTALL_RPATH "$ORIGIN")
+target_compile_features(shoal_core PUBLIC cxx_std_20)
+set_target_properties(shoal_core PROPERTIES EXPORT_NAME core INSTALL_RPATH "$ORIGIN" BUILD_WITH_INSTALL_RPATH ON)
 
 install(TARGETS shoal_core EXPORT shoalTargets
   LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT cxx

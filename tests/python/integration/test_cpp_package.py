@@ -50,7 +50,7 @@ def test_another_minor_version_is_refused(prefix: Path, tmp_path: Path) -> None:
         check=False,
     )
     assert done.returncode != 0
-    assert 'compatible with requested version\n  "0.2"' in done.stderr.replace('"0.2".', '"0.2"')
+    assert "considered but not accepted" in " ".join(done.stderr.split())
 
 
 def test_every_public_header_is_installed_and_no_other(prefix: Path) -> None:
