@@ -24,8 +24,8 @@ def batch(step: int = 0) -> tuple[Tensor, Tensor]:
 
 def assert_equal(a: dict[str, Tensor], b: dict[str, Tensor]) -> None:
     assert a.keys() == b.keys()
-    for name in a:
-        torch.testing.assert_close(a[name], b[name], rtol=0, atol=0, msg=f"{name} differs")
+    for name, value in a.items():
+        torch.testing.assert_close(value, b[name], rtol=0, atol=0, msg=f"{name} differs")
 
 
 def same_on_all_ranks(value: object) -> bool:
@@ -68,13 +68,13 @@ def sharded_parameter_refuses_access() -> None:
     for access in (
         lambda: weight.sum().item(),
         lambda: weight.numpy(force=True),
-        lambda: weight.clone(),
-        lambda: weight.tolist(),
+        weight.clone,
+        weight.tolist,
         lambda: torch.save(weight, "/dev/null"),
     ):
         raises(access, RuntimeError, r"blocks\.1\.up\.weight.*sharded.*unsharded")
     engine(*batch())
-    raises(lambda: weight.clone(), RuntimeError, "sharded")
+    raises(weight.clone, RuntimeError, "sharded")
     engine.close()
 
 
@@ -239,7 +239,7 @@ def non_finite_step_is_skipped(*, stage: int, dtype: str) -> None:
 
 
 def save_and_resume(*, stage: int, dtype: str, root: str) -> None:
-    """Ten steps, a checkpoint, five more; a new engine that loads it repeats the five, bit for bit."""
+    """Ten steps, a checkpoint, five more; a new engine loads it and repeats the five exactly."""
     schedule = {
         "type": "WarmupCosineLR",
         "params": {"total_num_steps": 15, "warmup_num_steps": 4},

@@ -16,7 +16,7 @@ from harness import rank_environment
 
 import shoal
 
-FUNCTIONS = [
+FUNCTIONS = (
     "cuInit",
     "cuDriverGetVersion",
     "cuDeviceGetCount",
@@ -38,7 +38,7 @@ FUNCTIONS = [
     "cuStreamCreate",
     "cuGetProcAddress",
     "cuGetProcAddress_v2",
-]
+)
 
 STUB = """
 #include <fcntl.h>
