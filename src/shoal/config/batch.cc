@@ -21,7 +21,7 @@ int64_t Multiply(int64_t a, int64_t b) {
 }
 
 std::string Number(const std::optional<int64_t>& value) {
-  return value ? fmt::format("{}", *value) : std::string("not given");
+  return value ? fmt::format("{}", *value) : std::string("(not given)");
 }
 
 // The request and where to look for valid numbers near it.
@@ -88,8 +88,8 @@ Status Contradiction(const Request& request) {
     text += fmt::format("{}{}", i == 0 ? "; nearest valid: " : ", ",
                         Triple(near[i], request.data_parallel));
   }
-  const int64_t per_rank = Multiply(config.micro_batch_size.value_or(1),
-                                    config.gradient_accumulation_steps.value_or(1));
+  const int64_t per_rank =
+      Multiply(config.micro_batch_size.value_or(1), config.gradient_accumulation_steps.value_or(1));
   const int64_t train = config.train_batch_size.value_or(0);
   const bool all_given = config.micro_batch_size && config.gradient_accumulation_steps;
   if (all_given && train > 0 && train % per_rank == 0) {
@@ -127,10 +127,10 @@ Result<BatchSizes> FromMicroBatch(const Request& request) {
   const int64_t train = Multiply(Multiply(micro, steps), request.data_parallel);
   if (train == std::numeric_limits<int64_t>::max()) {
     return Status::InvalidArgument(
-        "config", fmt::format("{}: train_micro_batch_size_per_gpu {} x gradient_accumulation_steps {} "
-                              "x data-parallel size {} (from {}) is too large to count",
-                              request.config.source, micro, steps, request.data_parallel,
-                              request.origin));
+        "config",
+        fmt::format("{}: train_micro_batch_size_per_gpu {} x gradient_accumulation_steps {} "
+                    "x data-parallel size {} (from {}) is too large to count",
+                    request.config.source, micro, steps, request.data_parallel, request.origin));
   }
   return BatchSizes{train, micro, steps};
 }

@@ -161,10 +161,9 @@ class Builder {
     const int64_t product = micro * steps;  // both below 2^31, see Range::kCount
     if (train % product == 0) return;
     const int64_t below = train / product * product;
-    const std::string nearest =
-        below > 0 ? fmt::format("the nearest multiples of {} are {} and {}", product, below,
-                                below + product)
-                  : fmt::format("the smallest is {}", product);
+    const std::string nearest = below > 0 ? fmt::format("the nearest multiples of {} are {} and {}",
+                                                        product, below, below + product)
+                                          : fmt::format("the smallest is {}", product);
     std::string factors;
     if (config_.micro_batch_size) factors += fmt::format("micro batch {} x ", micro);
     if (config_.gradient_accumulation_steps) factors += fmt::format("accumulation {} x ", steps);
@@ -223,9 +222,10 @@ class Builder {
     if (bf16_on) return {DType::kBFloat16, Origin::kFile, bf16->position.line};
     if (fp16_on) return {DType::kFloat16, Origin::kFile, fp16->position.line};
     if (IsShoal() && bf16 != nullptr) {
-      AddFault(bf16, "bf16.enabled",
-               "bf16 is the default of this dialect and is turned off here, but nothing else is on; "
-               "write shoal.compute_dtype");
+      AddFault(
+          bf16, "bf16.enabled",
+          "bf16 is the default of this dialect and is turned off here, but nothing else is on; "
+          "write shoal.compute_dtype");
     }
     return {IsShoal() ? DType::kBFloat16 : DType::kFloat32, Origin::kDefault, 0};
   }
@@ -233,9 +233,10 @@ class Builder {
   void CheckEnabledAgrees(std::string_view path, DType dtype, DType compute) {
     const Node* enabled = Find(path);
     if (enabled == nullptr || enabled->boolean == (compute == dtype)) return;
-    AddFault(enabled, path,
-             fmt::format("is {}, but shoal.compute_dtype in line {} is {}", BoolText(enabled->boolean),
-                         Find("shoal.compute_dtype")->position.line, DTypeName(compute)));
+    AddFault(
+        enabled, path,
+        fmt::format("is {}, but shoal.compute_dtype in line {} is {}", BoolText(enabled->boolean),
+                    Find("shoal.compute_dtype")->position.line, DTypeName(compute)));
   }
 
   void BuildMasterDType() {
@@ -243,8 +244,8 @@ class Builder {
     Picked<DType> master{is_double ? DType::kFloat64 : DType::kFloat32, Origin::kDerived, 0};
     if (const auto named = FindDType("shoal.master_dtype")) {
       master = *named;
-      const bool fits = master.value == DType::kFloat64 ||
-                        (master.value == DType::kFloat32 && !is_double);
+      const bool fits =
+          master.value == DType::kFloat64 || (master.value == DType::kFloat32 && !is_double);
       if (!fits) {
         AddFault(Find("shoal.master_dtype"), "shoal.master_dtype",
                  fmt::format("must be {} for compute dtype {}, found {}",
@@ -275,18 +276,16 @@ class Builder {
   void BuildAccumulateDType() {
     const auto named = FindEither("data_types.grad_accum_dtype", "shoal.accumulate_dtype");
     const bool widened = config_.compute_dtype == DType::kBFloat16 && config_.zero_stage == 0;
-    const DType derived = IsShoal()    ? config_.master_dtype
+    const DType derived = IsShoal() ? config_.master_dtype
                           : widened ? DType::kFloat32
                                     : config_.compute_dtype;
     const Picked<DType> picked = named.value_or(Picked<DType>{derived, Origin::kDerived, 0});
     config_.accumulate_dtype = picked.value;
     Record("shoal.accumulate_dtype", DTypeText(picked.value), picked);
     if (DTypeBytes(picked.value) == 2) {
-      AddNote(Find("data_types.grad_accum_dtype") != nullptr ? "data_types.grad_accum_dtype"
-                                                             : "shoal.accumulate_dtype",
-              picked.line,
+      AddNote("data_types.grad_accum_dtype", picked.line,
               fmt::format("gradients are accumulated in {}{}", DTypeName(picked.value),
-                          named ? "" : ", DeepSpeed's default with ZeRO"));
+                          named ? "" : ", DeepSpeed's default"));
     }
   }
 
@@ -401,8 +400,9 @@ class Builder {
     }
     optimizer.decoupled_weight_decay = TakeBool("optimizer.params(Adam).adam_w_mode");
     if (optimizer.decoupled_weight_decay && mode == nullptr && optimizer.weight_decay > 0) {
-      AddNote("optimizer.type", Find("optimizer.type")->position.line,
-              "Adam decouples its decay (as AdamW), DeepSpeed's default; adam_w_mode=false does not");
+      AddNote(
+          "optimizer.type", Find("optimizer.type")->position.line,
+          "Adam decouples its decay (as AdamW), DeepSpeed's default; adam_w_mode=false does not");
     }
   }
 

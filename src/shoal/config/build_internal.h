@@ -1,5 +1,5 @@
-// Turns a checked document into a Config: defaults of the dialect, derived values and the rules that join
-// several keys. Not installed.
+// Turns a checked document into a Config: defaults of the dialect, derived values and the rules
+// that join several keys. Not installed.
 //
 // Thread-safety: pure functions.
 #pragma once
@@ -9,7 +9,8 @@
 
 namespace shoal::config {
 
-// Faults and notes are appended to those of `checked`; the Config is meaningful only without faults.
+// Faults and notes are appended to those of `checked`; the Config is meaningful only without
+// faults.
 Config BuildConfig(Checked* checked);
 
 }  // namespace shoal::config

@@ -108,7 +108,8 @@ bool IsWhole(const Node& node) {
 }
 
 bool IsNumber(const Node& node, const KeySpec& spec, bool whole) {
-  return node.kind == Kind::kNumber && (!whole || IsWhole(node)) && InRange(spec.range, node.number);
+  return node.kind == Kind::kNumber && (!whole || IsWhole(node)) &&
+         InRange(spec.range, node.number);
 }
 
 bool IsNumberPair(const Node& node, const KeySpec& spec, bool whole) {
@@ -155,7 +156,8 @@ bool HasType(const KeySpec& spec, const Node& node) {
 // What would make a wrong value right, where that is plain.
 std::string Remedy(const KeySpec& spec, const Node& node) {
   if (node.kind == Kind::kString) {
-    const bool looks_bool = EqualsIgnoreCase(node.text, "true") || EqualsIgnoreCase(node.text, "false");
+    const bool looks_bool =
+        EqualsIgnoreCase(node.text, "true") || EqualsIgnoreCase(node.text, "false");
     double number = 0.0;
     const char* end = node.text.data() + node.text.size();
     const auto parsed = std::from_chars(node.text.data(), end, number);
@@ -174,6 +176,21 @@ std::string Remedy(const KeySpec& spec, const Node& node) {
     return fmt::format("; the nearest is {}", std::llround(node.number));
   }
   return "";
+}
+
+std::string_view Article(ValueType type) {
+  switch (type) {
+    case ValueType::kBool:
+    case ValueType::kChoice:
+    case ValueType::kAny:
+      return "";
+    case ValueType::kSection:
+    case ValueType::kSwitch:
+    case ValueType::kStage:
+      return "an ";
+    default:
+      return "a ";
+  }
 }
 
 bool IsAuto(const Node& node) { return node.kind == Kind::kString && node.text == "auto"; }
@@ -203,8 +220,8 @@ class Checker {
  public:
   explicit Checker(const Node& root) {
     const Node* shoal = root.Find("shoal");
-    checked_.dialect = shoal != nullptr && shoal->kind == Kind::kObject ? Dialect::kShoal
-                                                                        : Dialect::kDeepSpeed;
+    checked_.dialect =
+        shoal != nullptr && shoal->kind == Kind::kObject ? Dialect::kShoal : Dialect::kDeepSpeed;
     CheckSection("", root);
   }
 
@@ -252,7 +269,8 @@ class Checker {
     }
   }
 
-  // The row of `key` at `path`, or null. Rows' own notation is no key: "zero_optimization.stage" in one text.
+  // The row of `key` at `path`, or null. Rows' own notation is no key: "zero_optimization.stage" in
+  // one text.
   static const KeySpec* FindSpelling(std::string_view key, std::string_view path) {
     if (key.find_first_of(".(") != std::string_view::npos) return nullptr;
     for (const KeyAlias& alias : Aliases()) {
@@ -320,30 +338,34 @@ class Checker {
   static std::string AutoMessage(std::string_view path, const KeySpec& spec) {
     for (const AutoFiller& filler : kAutoFillers) {
       if (filler.path != path) continue;
-      return fmt::format("is still \"auto\"; Transformers' Trainer fills it from {}; without it "
-                         "write a value ({})",
-                         filler.filler, TypeInWords(spec));
+      return fmt::format(
+          "is still \"auto\"; Transformers' Trainer fills it with {}; without it "
+          "write a value ({})",
+          filler.filler, TypeInWords(spec));
     }
     if (spec.fallback.empty()) {
       return fmt::format("is still \"auto\"; write a value ({})", TypeInWords(spec));
     }
-    return fmt::format("is still \"auto\" and nothing fills it; write a value ({}) or remove the "
-                       "key (default {})",
-                       TypeInWords(spec), spec.fallback);
+    return fmt::format(
+        "is still \"auto\" and nothing fills it; write a value ({}) or remove the "
+        "key (default {})",
+        TypeInWords(spec), spec.fallback);
   }
 
   // Optimizers and schedules that exist elsewhere.
   static std::string CheckName(const KeySpec& spec, const Node& node) {
     if (node.kind != Kind::kString) return "";
     if (spec.path == "optimizer.type" && FindName(node.text, kOtherOptimizers)) {
-      return fmt::format("{} is not implemented; there are AdamW, Adam and SGD, and the engine "
-                         "takes any torch.optim class from the caller",
-                         node.text);
+      return fmt::format(
+          "{} is not implemented; there are AdamW, Adam and SGD, and the engine "
+          "takes any torch.optim class from the caller",
+          node.text);
     }
     if (spec.path == "scheduler.type" && FindName(node.text, kOtherSchedulers)) {
-      return fmt::format("{} is not implemented; there are WarmupLR, WarmupDecayLR and "
-                         "WarmupCosineLR",
-                         node.text);
+      return fmt::format(
+          "{} is not implemented; there are WarmupLR, WarmupDecayLR and "
+          "WarmupCosineLR",
+          node.text);
     }
     return "";
   }
@@ -392,8 +414,8 @@ Checked CheckDocument(const Node& root) { return Checker(root).Take(); }
 
 std::string TypeFault(const KeySpec& spec, const Node& node) {
   if (HasType(spec, node)) return "";
-  return fmt::format("must be {}, found {}{}", TypeInWords(spec), FoundInWords(node),
-                     Remedy(spec, node));
+  return fmt::format("must be {}{}, found {}{}", Article(spec.type), TypeInWords(spec),
+                     FoundInWords(node), Remedy(spec, node));
 }
 
 int64_t ToInt(const Node& node) {

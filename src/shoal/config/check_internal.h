@@ -1,5 +1,5 @@
-// Checks a document against the schema: names, types, ranges, "auto", refused keys, spellings given twice.
-// Rules that join several keys are in build.cc. Not installed.
+// Checks a document against the schema: names, types, ranges, "auto", refused keys, spellings given
+// twice. Rules that join several keys are in build.cc. Not installed.
 //
 // Thread-safety: pure functions and values.
 #pragma once

@@ -39,7 +39,8 @@ Status Report(std::string_view source, std::vector<Fault> faults) {
     text += fmt::format("\n{}:{}:{} {}{}{}", source, fault.position.line, fault.position.column,
                         fault.path, fault.path.empty() ? "" : ": ", fault.message);
   }
-  return unsupported ? Status::Unsupported("config", text) : Status::InvalidArgument("config", text);
+  return unsupported ? Status::Unsupported("config", text)
+                     : Status::InvalidArgument("config", text);
 }
 
 }  // namespace

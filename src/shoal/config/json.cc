@@ -56,7 +56,8 @@ std::string ExplainBareWord(std::string_view word) {
     if (c >= 'A' && c <= 'Z') c = static_cast<char>(c - 'A' + 'a');
   }
   const std::string shown = Printable(word);
-  if (lower == "true" || lower == "false") return fmt::format("found {}; JSON writes {}", shown, lower);
+  if (lower == "true" || lower == "false")
+    return fmt::format("found {}; JSON writes {}", shown, lower);
   if (lower == "none") return "found None; JSON writes null";
   std::string_view bare = lower;
   if (bare.starts_with('-') || bare.starts_with('+')) bare.remove_prefix(1);
@@ -88,9 +89,7 @@ class Reader {
   }
 
  private:
-  Position Here() const {
-    return {line_, static_cast<int64_t>(at_ - line_start_) + 1};
-  }
+  Position Here() const { return {line_, static_cast<int64_t>(at_ - line_start_) + 1}; }
 
   char Peek() const { return at_ < text_.size() ? text_[at_] : '\0'; }
   bool AtEnd() const { return at_ >= text_.size(); }
@@ -256,12 +255,14 @@ class Reader {
   bool ReadKey(std::string* key) {
     if (Peek() != '"') return StopUnexpected("a key in double quotes or }");
     if (!ReadString(key) || !SkipBlanks()) return false;
-    if (Peek() != ':') return StopUnexpected(fmt::format("\":\" after the key \"{}\"", Printable(*key)));
+    if (Peek() != ':')
+      return StopUnexpected(fmt::format("\":\" after the key \"{}\"", Printable(*key)));
     ++at_;
     return SkipBlanks();
   }
 
-  // Between two entries: a comma, or `close` ahead (not consumed). A missing comma is a fault of its own.
+  // Between two entries: a comma, or `close` ahead (not consumed). A missing comma is a fault of
+  // its own.
   bool ReadSeparator(char close) {
     const Position end_of_value = Here();
     if (!SkipBlanks()) return false;
@@ -317,7 +318,8 @@ class Reader {
                  ? std::optional(0x10000 + ((*code - 0xD800) << 10) + (*low - 0xDC00))
                  : std::nullopt;
     }
-    if (!code || (*code >= 0xD800 && *code < 0xE000)) return Stop("this escape is not valid in a text");
+    if (!code || (*code >= 0xD800 && *code < 0xE000))
+      return Stop("this escape is not valid in a text");
     AppendUtf8(*code, out);
     return true;
   }

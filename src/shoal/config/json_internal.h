@@ -1,11 +1,12 @@
 // A small JSON reader that keeps the place of every key and value. Not installed.
 //
-// Why not nlohmann-json: docs/design/config-json.md (3.11 has no places for valid values, stops at the first
-// fault, refuses trailing commas).
+// Why not nlohmann-json: docs/design/config-json.md (3.11 has no places for valid values, stops at
+// the first fault, refuses trailing commas).
 //
-// Accepts JSON plus // and /* */ comments, trailing commas and a leading byte order mark. Mistakes whose
-// intention is clear (a bare word such as inf, a duplicate key, a missing comma) are recorded and reading goes
-// on, so that one report can list them together with what the schema finds; others end the reading.
+// Accepts JSON plus // and /* */ comments, trailing commas and a leading byte order mark. Mistakes
+// whose intention is clear (a bare word such as inf, a duplicate key, a missing comma) are recorded
+// and reading goes on, so that one report can list them together with what the schema finds; others
+// end the reading.
 //
 // Thread-safety: pure functions and values.
 #pragma once
@@ -66,7 +67,8 @@ struct Member {
   Node value;
 };
 
-// What came of a document. `complete` is false when reading stopped early; `root` is then not to be used.
+// What came of a document. `complete` is false when reading stopped early; `root` is then not to be
+// used.
 struct Document {
   Node root;
   bool complete = false;
@@ -82,7 +84,8 @@ bool SameValue(const Node& a, const Node& b);
 // Compact JSON text of a value.
 std::string ToJson(const Node& node);
 
-// `text` fit for one line of a message: control characters escaped, cut to 60 bytes at a character's end.
+// `text` fit for one line of a message: control characters escaped, cut to 60 bytes at a
+// character's end.
 std::string Printable(std::string_view text);
 
 // Appends `key` to `path` with a dot between, unless `path` is empty.

@@ -1,8 +1,9 @@
-// The schema as data: every key that Shoal knows in a configuration, in one constexpr table. The checker,
-// docs/config.md (checked by a test) and Explain() all read it; a later feature changes its row, nothing else.
+// The schema as data: every key that Shoal knows in a configuration, in one constexpr table. The
+// checker, docs/config.md (checked by a test) and Explain() all read it; a later feature changes
+// its row, nothing else.
 //
-// Paths are those of a document: "zero_optimization.stage". Parameters of optimizers and schedulers depend on
-// the type and are written "optimizer.params(Adam).lr".
+// Paths are those of a document: "zero_optimization.stage". Parameters of optimizers and schedulers
+// depend on the type and are written "optimizer.params(Adam).lr".
 //
 // Thread-safety: immutable data and pure functions.
 #pragma once
@@ -35,21 +36,22 @@ enum class ValueType : int8_t {
 // Which numbers pass (kInt, kFloat, each of kPair and kAxis).
 enum class Range : int8_t {
   kAny,
-  kAtLeastZero,   // >= 0
-  kAtLeastOne,    // >= 1
-  kCount,         // 1 to 2^31 - 1: products of two fit int64_t
-  kAboveZero,     // > 0
-  kBelowOne,      // >= 0 and < 1
-  kZeroToOne,     // >= 0 and <= 1
-  kStages,        // 0, 1, 2, 3
-  kScalePower,    // 0 to 126: 2^126 is finite in float32
+  kAtLeastZero,  // >= 0
+  kAtLeastOne,   // >= 1
+  kCount,        // 1 to 2^31 - 1: products of two fit int64_t
+  kAboveZero,    // > 0
+  kBelowOne,     // >= 0 and < 1
+  kZeroToOne,    // >= 0 and <= 1
+  kStages,       // 0, 1, 2, 3
+  kScalePower,   // 0 to 126: 2^126 is finite in float32
 };
 
 // What Shoal does with a value.
 enum class Action : int8_t {
   kRead,         // It has its documented effect.
   kHint,         // Accepted without effect on results; a note says why, unless it is the default.
-  kDefaultOnly,  // `fallback`, null and each of `choices` pass; anything else is Unsupported: `note`.
+  kDefaultOnly,  // `fallback`, null and each of `choices` pass; anything else is Unsupported:
+                 // `note`.
   kIgnored,      // Belongs to something that is off: its type is checked, it has no effect.
   kRefused,      // Unsupported whatever the value; `note` says what to do instead.
 };
@@ -59,11 +61,13 @@ struct KeySpec {
   std::string_view path = {};
   ValueType type = ValueType::kAny;
   Action action = Action::kRead;
-  std::string_view fallback = {};  // value when absent, as JSON text, in the DeepSpeed dialect; "" = none
-  std::string_view note = {};  // effect, reason of refusal or replacement; one sentence without its full stop
+  std::string_view fallback =
+      {};  // value when absent, as JSON text, in the DeepSpeed dialect; "" = none
+  std::string_view note =
+      {};  // effect, reason of refusal or replacement; one sentence without its full stop
   Range range = Range::kAny;
   std::string_view choices = {};  // "mean|sum"; texts are matched without case
-  std::string_view shoal = {};  // `fallback` in Shoal's dialect where it differs
+  std::string_view shoal = {};    // `fallback` in Shoal's dialect where it differs
 
   constexpr KeySpec In(Range value) const {
     KeySpec copy = *this;
@@ -98,8 +102,9 @@ const KeySpec* FindKey(std::string_view path);
 // The type in words: "whole number", "one of mean, sum", "number >= 0".
 std::string TypeInWords(const KeySpec& spec);
 
-// One paragraph about a key: type, default in both dialects, effect. Follows aliases; a parameter may be named
-// without its type ("optimizer.params.lr"). NotFound (operation "config") names the nearest key.
+// One paragraph about a key: type, default in both dialects, effect. Follows aliases; a parameter
+// may be named without its type ("optimizer.params.lr"). NotFound (operation "config") names the
+// nearest key.
 Result<std::string> Explain(std::string_view path);
 
 }  // namespace shoal::config

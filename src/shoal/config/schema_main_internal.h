@@ -1,5 +1,5 @@
-// Rows of the schema that describe a training run: batch, precision, optimizer, schedule, ZeRO, Shoal's own keys.
-// Included by schema.cc only. Not installed.
+// Rows of the schema that describe a training run: batch, precision, optimizer, schedule, ZeRO,
+// Shoal's own keys. Included by schema.cc only. Not installed.
 #pragma once
 
 #include <array>

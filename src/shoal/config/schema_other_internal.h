@@ -1,5 +1,5 @@
-// Rows of the schema for DeepSpeed's features outside the training step. All of them are off here: a document
-// may say so, anything else is Unsupported. Included by schema.cc only. Not installed.
+// Rows of the schema for DeepSpeed's features outside the training step. All of them are off here:
+// a document may say so, anything else is Unsupported. Included by schema.cc only. Not installed.
 #pragma once
 
 #include <array>
@@ -17,11 +17,14 @@ constexpr KeySpec Switch(std::string_view path, std::string_view note) {
 inline constexpr std::string_view kSectionOff = "only read when its section is on, which it is not";
 inline constexpr std::string_view kNoCheckpointing =
     "activation checkpointing is not configured here; use torch.utils.checkpoint in the model";
-inline constexpr std::string_view kNoTracker = "no experiment tracker is driven by the engine; log from your loop";
-inline constexpr std::string_view kNoTensorParallel = "automatic tensor parallelism is not implemented";
+inline constexpr std::string_view kNoTracker =
+    "no experiment tracker is driven by the engine; log from your loop";
+inline constexpr std::string_view kNoTensorParallel =
+    "automatic tensor parallelism is not implemented";
 inline constexpr std::string_view kNoDeepCompile = "only read by DeepCompile, which is off";
 inline constexpr std::string_view kOldCompile =
-    "DeepSpeed dropped this key of its early compile section; use torch.compile on the model's blocks";
+    "DeepSpeed dropped this key of its early compile section; use torch.compile on the model's "
+    "blocks";
 
 // clang-format off
 inline constexpr auto kOtherRows = std::to_array<KeySpec>({
@@ -155,14 +158,20 @@ inline constexpr auto kOtherRows = std::to_array<KeySpec>({
 inline constexpr auto kAliasRows = std::to_array<KeyAlias>({
     {"bfloat16", "bf16"},
     {"zero_optimization.prefetch_bucket_size", "zero_optimization.stage3_prefetch_bucket_size"},
-    {"zero_optimization.param_persistence_threshold", "zero_optimization.stage3_param_persistence_threshold"},
-    {"zero_optimization.model_persistence_threshold", "zero_optimization.stage3_model_persistence_threshold"},
+    {"zero_optimization.param_persistence_threshold",
+     "zero_optimization.stage3_param_persistence_threshold"},
+    {"zero_optimization.model_persistence_threshold",
+     "zero_optimization.stage3_model_persistence_threshold"},
     {"zero_optimization.max_live_parameters", "zero_optimization.stage3_max_live_parameters"},
     {"zero_optimization.max_reuse_distance", "zero_optimization.stage3_max_reuse_distance"},
-    {"zero_optimization.module_granularity_threshold", "zero_optimization.stage3_module_granularity_threshold"},
-    {"zero_optimization.gather_16bit_weights_on_model_save", "zero_optimization.stage3_gather_16bit_weights_on_model_save"},
-    {"zero_optimization.stage3_gather_fp16_weights_on_model_save", "zero_optimization.stage3_gather_16bit_weights_on_model_save"},
-    {"zero_optimization.use_all_reduce_for_fetch_params", "zero_optimization.stage3_use_all_reduce_for_fetch_params"},
+    {"zero_optimization.module_granularity_threshold",
+     "zero_optimization.stage3_module_granularity_threshold"},
+    {"zero_optimization.gather_16bit_weights_on_model_save",
+     "zero_optimization.stage3_gather_16bit_weights_on_model_save"},
+    {"zero_optimization.stage3_gather_fp16_weights_on_model_save",
+     "zero_optimization.stage3_gather_16bit_weights_on_model_save"},
+    {"zero_optimization.use_all_reduce_for_fetch_params",
+     "zero_optimization.stage3_use_all_reduce_for_fetch_params"},
     {"tensor_parallel.tensor_parallel", "tensor_parallel.tp"},
 });
 

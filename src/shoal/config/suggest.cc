@@ -30,15 +30,15 @@ std::string_view Parent(std::string_view path) {
   return dot == std::string_view::npos ? std::string_view() : path.substr(0, dot);
 }
 
-// Paths of other sections whose last name is `key`, as documents write them.
+// Paths of other sections whose last name is `key`, as documents write them. Sections that are off
+// count only when no other has it.
 std::set<std::string> PlacesOf(std::string_view key) {
-  std::set<std::string> places;
+  std::set<std::string> places, places_off;
   for (const KeySpec& row : Schema()) {
-    if (row.action != Action::kRefused && Leaf(row.path) == key) {
-      places.insert(DisplayPath(row.path));
-    }
+    if (row.action == Action::kRefused || Leaf(row.path) != key) continue;
+    (row.action == Action::kIgnored ? places_off : places).insert(DisplayPath(row.path));
   }
-  return places;
+  return places.empty() ? places_off : places;
 }
 
 std::vector<std::string_view> Siblings(std::string_view section) {

@@ -12,7 +12,8 @@ namespace shoal::config {
 // Edits (insert, delete, replace, swap of neighbours) between `a` and `b`, letters without case.
 int64_t EditDistance(std::string_view a, std::string_view b);
 
-// The candidate nearest to `word`, or empty when none is near enough to be a slip (a third of its letters).
+// The candidate nearest to `word`, or empty when none is near enough to be a slip (a third of its
+// letters).
 std::string_view Nearest(std::string_view word, std::span<const std::string_view> candidates);
 
 // What to say about a key that the schema lacks below the section `section` ("" = top level):

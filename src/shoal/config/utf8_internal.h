@@ -9,8 +9,8 @@
 
 namespace shoal::config {
 
-// Offset of the first byte that is not part of well-formed UTF-8 (overlong forms, surrogates and code points
-// beyond U+10FFFF are not), or text.size().
+// Offset of the first byte that is not part of well-formed UTF-8 (overlong forms, surrogates and
+// code points beyond U+10FFFF are not), or text.size().
 size_t FirstInvalidUtf8(std::string_view text);
 
 // Appends one code point. @pre code <= 0x10FFFF and no surrogate.
