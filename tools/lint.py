@@ -45,6 +45,7 @@ def checks() -> dict[str, list[str]]:
         "tree": [PYTHON, "tools/check_tree.py"],
         "docs": [PYTHON, "tools/check_docs.py"],
         "public": [PYTHON, "tools/check_public.py"],
+        "stubs": [PYTHON, "tools/make_stubs.py", "--check"],
         "library": [PYTHON, "tools/check_library.py", "python/shoal/libshoal_core.so"],
         "clang-format": [str(BIN / "clang-format"), "--dry-run", "--Werror", *cxx_sources()],
         "ruff-format": [str(BIN / "ruff"), "format", "--check", "--quiet"],
