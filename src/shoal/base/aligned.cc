@@ -1,6 +1,7 @@
 #include "shoal/base/aligned.h"
 
 #include <fmt/format.h>
+#include <stdlib.h>  // posix_memalign
 
 #include <algorithm>
 #include <cstddef>

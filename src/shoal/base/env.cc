@@ -1,6 +1,7 @@
 #include "shoal/base/env.h"
 
 #include <array>
+#include <cstddef>
 #include <cstdlib>
 #include <optional>
 #include <span>
@@ -20,7 +21,9 @@ std::span<const EnvVarInfo> EnvVars() { return kEnvVars; }
 
 std::optional<std::string> ReadEnv(EnvVar variable) {
   const EnvVarInfo& info = kEnvVars[static_cast<size_t>(variable)];
-  const char* value = std::getenv(info.name.data());  // names are literals, so they end with 0
+  // Names are literals, so they end with 0.
+  const char* value =
+      std::getenv(info.name.data());  // NOLINT(bugprone-suspicious-stringview-data-usage)
   if (value == nullptr || *value == '\0') return std::nullopt;
   return value;
 }

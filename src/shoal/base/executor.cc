@@ -2,10 +2,12 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>  // pthread_sigmask
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
-#include <csignal>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <mutex>
@@ -137,7 +139,7 @@ class Executor::Pool {
         workers_.emplace_back([this] { WorkerMain(); });
         pthread_setname_np(workers_.back().native_handle(), "shoal-worker");
       }
-    } catch (const std::system_error&) {
+    } catch (const std::system_error&) {  // NOLINT(bugprone-empty-catch)
       // The system refuses more threads; the caller and the workers that exist claim all chunks.
     }
     pthread_sigmask(SIG_SETMASK, &before, nullptr);

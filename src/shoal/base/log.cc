@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include <array>
-#include <cstdint>
+#include <atomic>
 #include <cstdio>
 #include <mutex>
 #include <optional>

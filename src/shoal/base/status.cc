@@ -3,6 +3,9 @@
 #include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
+
+#include "shoal/base/check.h"
 
 namespace shoal {
 namespace {

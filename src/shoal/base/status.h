@@ -157,9 +157,11 @@ class [[nodiscard]] Result {
   } while (false)
 
 // `SHOAL_ASSIGN_OR_RETURN(auto x, F());` declares x, or returns F()'s status.
+// NOLINTBEGIN(bugprone-macro-parentheses): a declaration cannot stand in parentheses.
 #define SHOAL_ASSIGN_OR_RETURN(lhs, expr) \
   SHOAL_ASSIGN_OR_RETURN_IMPL(SHOAL_STATUS_CONCAT(shoal_result_, __LINE__), lhs, expr)
 #define SHOAL_ASSIGN_OR_RETURN_IMPL(result, lhs, expr) \
   auto result = (expr);                                \
   if (!result.ok()) return result.status();            \
   lhs = std::move(result).value()
+// NOLINTEND(bugprone-macro-parentheses)
