@@ -97,7 +97,7 @@ TEST(ReadJson, MissingCommaIsReportedAndReadingGoesOn) {
 
 TEST(ReadJson, BrokenSyntaxStopsWithItsPlace) {
   EXPECT_EQ(OnlyFault(""), "1:1 : the document ends here, expected a value");
-  EXPECT_EQ(OnlyFault("{\"a\": 1"), "1:8 a: the document ends here, expected a comma or }");
+  EXPECT_EQ(OnlyFault("{\"a\": 1"), "1:8 : the document ends here, expected a comma or }");
   EXPECT_EQ(OnlyFault("{\"a\" 1}"), "1:6 : expected \":\" after the key \"a\", found \"1\"");
   EXPECT_EQ(OnlyFault("{a: 1}"), "1:2 : expected a key in double quotes or }, found \"a\"");
   EXPECT_EQ(OnlyFault("{\"a\": }"), "1:7 a: expected a value, found \"}\"");

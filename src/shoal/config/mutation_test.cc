@@ -63,7 +63,9 @@ void CheckOutcome(const Result<Config>& result) {
 
 RC_GTEST_PROP(Mutations, OfRealConfigsGiveAConfigOrAReport, ()) {
   static const std::vector<std::string> kSeeds = Seeds();
-  CheckOutcome(ParseConfigText(Mutate(*rc::gen::elementOf(kSeeds)), "m.json"));
+  for (int i = 0; i < 20; ++i) {
+    CheckOutcome(ParseConfigText(Mutate(*rc::gen::elementOf(kSeeds)), "m.json"));
+  }
 }
 
 RC_GTEST_PROP(Mutations, OfBytesGiveAConfigOrAReport, ()) {
