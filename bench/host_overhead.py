@@ -1,12 +1,12 @@
 """Host time per unit of a sharded forward and backward, above that of plain torch.
 
-32 small blocks on the CPU, stage 3 of Shoal, FSDP2 and (where `make peers` was run) DeepSpeed ZeRO-3,
-all in torch's fake process group of 8 ranks: nothing is sent, so what is measured is bookkeeping, and
-the copies of small tensors. Timed: forward and backward; not the optimizer.
+32 small blocks on the CPU, stage 3 of Shoal, FSDP2 and (where `make peers` was run) DeepSpeed
+ZeRO-3, all in torch's fake process group of 8 ranks: nothing is sent, so what is measured is
+bookkeeping and the copies of small tensors. Timed: forward and backward; not the optimizer.
 
 JSON keys: `plain_us` (per block, plain torch), `shoal_us`, `fsdp2_us`, `deepspeed_us` (per block,
-plain torch's time subtracted), `ratio_fsdp2`, `ratio_deepspeed`, `units`, `rounds`, `compiled`,
-`losses` (of every contender, for the same input and weights).
+plain torch's time subtracted), `ratio_fsdp2`, `ratio_deepspeed`, `units`, `rounds`, `compiled`. No
+losses: what the fake group gathers is not the model's weights.
 """
 
 import gc
@@ -63,7 +63,7 @@ class Stack(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class Contender:
-    """`step` is timed and gives the loss; `clean` puts the gradients away, untimed."""
+    """`step` is timed; `clean` puts the gradients away, untimed."""
 
     step: Callable[[], Tensor]
     clean: Callable[[], None]
@@ -157,18 +157,14 @@ def deepspeed(x: Tensor, *, compiled: bool) -> Contender:
         engine.backward(loss)
         return loss
 
-    return Contender(step, lambda: engine.step())
+    return Contender(step, engine.step)
 
 
-def measure(
-    contenders: dict[str, Contender], *, rounds: int
-) -> tuple[dict[str, Sample], dict[str, float]]:
-    """Microseconds per block and the first loss, by contender; rounds are interleaved."""
-    losses: dict[str, float] = {}
-    for name, contender in contenders.items():
+def measure(contenders: dict[str, Contender], *, rounds: int) -> dict[str, Sample]:
+    """Microseconds per block by contender; rounds are interleaved."""
+    for contender in contenders.values():
         for _ in range(5):
-            loss = contender.step().item()
-            losses.setdefault(name, loss)
+            contender.step()
             contender.clean()
     times: dict[str, list[float]] = {name: [] for name in contenders}
     gc.collect()
@@ -181,12 +177,10 @@ def measure(
                 times[name].append((time.perf_counter() - began) / BLOCKS * 1e6)
                 contender.clean()
     gc.enable()
-    return {name: Sample.of(values) for name, values in times.items()}, losses
+    return {name: Sample.of(values) for name, values in times.items()}
 
 
-def report(
-    samples: dict[str, Sample], losses: dict[str, float], peer: dict[str, Any] | None
-) -> dict[str, Any]:
+def report(samples: dict[str, Sample], peer: dict[str, Any] | None) -> dict[str, Any]:
     """Writes the table; gives the JSON object without its settings."""
     base = samples["plain"].median
     own = samples["shoal"].median - base
@@ -203,8 +197,6 @@ def report(
         )
         rows.append((name, shown(value), shown(spread), shown(ratio(value, own), 2)))
     table(("contender", "over plain", "spread", "ratio"), rows)
-    if peer is not None:
-        losses = losses | {"deepspeed": peer["loss"]}
     return {
         "plain_us": round(base, 2),
         "shoal_us": round(own, 2),
@@ -212,7 +204,6 @@ def report(
         "deepspeed_us": None if peer is None else round(peer["us"], 2),
         "ratio_fsdp2": ratio(figures["fsdp2"], own),
         "ratio_deepspeed": ratio(figures["deepspeed"], own),
-        "losses": losses,
     }
 
 
@@ -229,13 +220,12 @@ def main() -> None:
         {"deepspeed": deepspeed} if arguments.only_deepspeed else {"shoal": shoal, "fsdp2": fsdp2}
     )
     contenders = {name: make(x, compiled=arguments.compile) for name, make in makers.items()}
-    samples, losses = measure(contenders, rounds=arguments.rounds)
+    samples = measure(contenders, rounds=arguments.rounds)
     if arguments.only_deepspeed:
         over = samples["deepspeed"].median - samples["plain"].median
         answer = {
             "us": over,
             "spread": samples["deepspeed"].spread,
-            "loss": losses["deepspeed"],
         }
         finish(answer, as_json=True)
         return
@@ -243,7 +233,7 @@ def main() -> None:
     child += ["--compile"] if arguments.compile else []
     peer = measured_by_peer(str(Path(sys.argv[0]).resolve()), *child)
     settings = {"units": BLOCKS, "rounds": arguments.rounds, "compiled": arguments.compile}
-    finish(report(samples, losses, peer) | settings, as_json=arguments.json)
+    finish(report(samples, peer) | settings, as_json=arguments.json)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,9 @@
 """What `import shoal` costs above `import torch`, and the time to the first step of a small engine.
 
 JSON keys: `own_ms` (import shoal after torch), `torch_ms` (import torch), `deepspeed_ms` (import
-deepspeed after torch; null if `make peers` was not run), `ratio_deepspeed`, `first_step_ms` (building
-an engine of one rank around a small model and stepping once), `rounds`. Every round is a new process.
+deepspeed after torch; null if `make peers` was not run), `ratio_deepspeed`, `first_step_ms`
+(building an engine of one rank around a small model and stepping once), `rounds`. Every round is a
+new process.
 """
 
 import json

@@ -1,13 +1,13 @@
 """Training speed of a small GPT on two gloo ranks: Shoal's stages 0-3, DDP and FSDP2.
 
-Every contender has its own copy of the demo's model in float32, AdamW, and takes the same batches; a
-step is forward, backward and optimizer. Rounds are interleaved. The limit is a step of one rank alone
-(plain torch, same micro-batch), which moves no byte.
+Every contender has its own copy of the demo's model in float32, AdamW, and takes the same batches;
+a step is forward, backward and optimizer. Rounds are interleaved. The limit is a step of one rank
+alone (plain torch, same micro-batch), which moves no byte.
 
-JSON keys: `tokens_per_s_<contender>` (both ranks together) for plain, ddp, fsdp2, stage0 ... stage3;
-`ratio_ddp_stage0` ... `ratio_ddp_stage2`, `ratio_fsdp2_stage3`, `ratio_deepspeed_stage3` (null:
-absent), `pct_limit_stage0` ... `_stage3` (0-100, of the step of one rank alone), `losses` (after the
-last round, by contender), `params`, `rounds`.
+JSON keys: `tokens_per_s_<contender>` (both ranks together) for plain, ddp, fsdp2, stage0 ...
+stage3; `ratio_ddp_stage0` ... `ratio_ddp_stage2`, `ratio_fsdp2_stage3`, `ratio_deepspeed_stage3`
+(null: absent), `pct_limit_stage0` ... `_stage3` (0-100, of the step of one rank alone), `losses`
+(after the last round, by contender), `params`, `rounds`.
 """
 
 import json
