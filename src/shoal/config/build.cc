@@ -1,7 +1,6 @@
 #include "shoal/config/build_internal.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>

@@ -13,6 +13,7 @@
 #include "shoal/base/aligned.h"
 #include "shoal/base/dtype.h"
 #include "shoal/base/status.h"
+#include "shoal/plan/unit_packer.h"
 
 namespace shoal::plan {
 namespace {

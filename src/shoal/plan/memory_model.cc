@@ -11,6 +11,8 @@
 
 #include "shoal/base/dtype.h"
 #include "shoal/base/status.h"
+#include "shoal/plan/arena_plan.h"
+#include "shoal/plan/unit_packer.h"
 
 namespace shoal::plan {
 namespace {
