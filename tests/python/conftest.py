@@ -1,9 +1,13 @@
-"""Fixtures that every test may use."""
+"""Fixtures that every test may use; and the demo's modules are made importable."""
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from harness import RankPool
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "examples" / "demo"))
 
 
 @pytest.fixture(scope="session")
