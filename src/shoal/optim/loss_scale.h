@@ -1,9 +1,10 @@
 // LossScaler: the factor on the loss that keeps float16 gradients in range, with DeepSpeed's rules.
 //
 // Dynamic (loss_scale == 0): starts at 2^initial_scale_power. An overflow costs one unit of
-// hysteresis; at the last unit each overflow halves the scale, never below min_loss_scale. After
-// every loss_scale_window updates in a row without overflow the scale doubles and the hysteresis is
-// refilled (with consecutive_hysteresis: refilled by every update without overflow instead).
+// hysteresis; at the last unit each overflow halves the scale, never below min_loss_scale. Of the
+// updates without overflow since the last overflow (or the start), number W + 1, 2 W + 1, ... with
+// W = loss_scale_window doubles the scale and refills the hysteresis; with consecutive_hysteresis
+// every update without overflow refills it.
 // An overflow at the last unit while the scale is already min_loss_scale is an error, as in
 // DeepSpeed: no scale would help. Static (loss_scale > 0): never changes, overflows included.
 //

@@ -41,12 +41,12 @@ enum class WarmupType {
 struct Schedule {
   ScheduleKind kind = ScheduleKind::kConstant;
   WarmupType warmup_type = WarmupType::kLog;
-  int64_t warmup_num_steps = 1000;      // >= 1
-  int64_t total_num_steps = 0;          // >= 1 for kWarmupDecayLR and kWarmupCosineLR
-  double warmup_min_lr = 0.0;           // kWarmupLR, kWarmupDecayLR: >= 0
-  std::optional<double> warmup_max_lr;  // kWarmupLR, kWarmupDecayLR: >= 0; unset: the group's rate
-  double warmup_min_ratio = 0.0;        // kWarmupCosineLR: >= 0
-  double cos_min_ratio = 1e-4;          // kWarmupCosineLR: >= 0
+  int64_t warmup_num_steps = 1000;  // >= 1
+  int64_t total_num_steps = 0;      // >= 1 for kWarmupDecayLR and kWarmupCosineLR
+  double warmup_min_lr = 0.0;       // kWarmupLR, kWarmupDecayLR: >= 0
+  std::optional<double> warmup_max_lr = std::nullopt;  // the same; unset: the group's rate
+  double warmup_min_ratio = 0.0;                       // kWarmupCosineLR: >= 0
+  double cos_min_ratio = 1e-4;                         // kWarmupCosineLR: >= 0
 };
 
 // InvalidArgument naming the first value that breaks a rule above.
