@@ -64,9 +64,11 @@ class Builder {
     return found == checked_.values.end() ? nullptr : found->second;
   }
 
+  int64_t LineOf(const Node* node) const { return ShownLine(checked_, node->position); }
+
   // The document's value, or the dialect's default; a null node when there is neither.
   Picked<Node> Pick(std::string_view path) const {
-    if (const Node* node = Find(path)) return {*node, Origin::kFile, node->position.line};
+    if (const Node* node = Find(path)) return {*node, Origin::kFile, LineOf(node)};
     const KeySpec* spec = FindKey(path);
     SHOAL_CHECK(spec != nullptr, path);
     const std::string_view text = IsShoal() && !spec->shoal.empty() ? spec->shoal : spec->fallback;
@@ -120,7 +122,7 @@ class Builder {
   std::optional<Picked<DType>> FindDType(std::string_view path) const {
     const Node* node = Find(path);
     if (node == nullptr) return std::nullopt;
-    return Picked<DType>{*ParseDType(node->text), Origin::kFile, node->position.line};
+    return Picked<DType>{*ParseDType(node->text), Origin::kFile, LineOf(node)};
   }
 
   void AddFault(const Node* node, std::string_view path, std::string message) {
@@ -138,8 +140,8 @@ class Builder {
     const Node* b = Find(second);
     if (a == nullptr || b == nullptr || agree) return;
     AddFault(b, second,
-             fmt::format("found {}, but {} in line {} says {}; both mean the same, keep one",
-                         FoundInWords(*b), first, a->position.line, FoundInWords(*a)));
+             fmt::format("found {}, but {}{} says {}; both mean the same, keep one",
+                         FoundInWords(*b), first, InLine(checked_, a->position), FoundInWords(*a)));
   }
 
   // --- batch ---
@@ -179,9 +181,9 @@ class Builder {
       return;
     }
     config_.zero_stage = zero->boolean ? 1 : 0;
-    const Picked<int> picked{config_.zero_stage, Origin::kFile, zero->position.line};
+    const Picked<int> picked{config_.zero_stage, Origin::kFile, LineOf(zero)};
     Record("zero_optimization.stage", fmt::format("{}", config_.zero_stage), picked);
-    AddNote("zero_optimization", zero->position.line,
+    AddNote("zero_optimization", LineOf(zero),
             fmt::format("{} means stage {}; write {{\"stage\": {}}}", BoolText(zero->boolean),
                         config_.zero_stage, config_.zero_stage));
   }
@@ -210,16 +212,16 @@ class Builder {
     const bool fp16_on = fp16 != nullptr && fp16->boolean;
     if (bf16_on && fp16_on) {
       AddFault(fp16, "fp16.enabled",
-               fmt::format("bf16.enabled (line {}) and fp16.enabled are both true; choose one",
-                           bf16->position.line));
+               fmt::format("bf16.enabled{} and fp16.enabled are both true; choose one",
+                           InLine(checked_, bf16->position)));
     }
     if (const auto named = FindDType("shoal.compute_dtype")) {
       CheckEnabledAgrees("bf16.enabled", DType::kBFloat16, named->value);
       CheckEnabledAgrees("fp16.enabled", DType::kFloat16, named->value);
       return *named;
     }
-    if (bf16_on) return {DType::kBFloat16, Origin::kFile, bf16->position.line};
-    if (fp16_on) return {DType::kFloat16, Origin::kFile, fp16->position.line};
+    if (bf16_on) return {DType::kBFloat16, Origin::kFile, LineOf(bf16)};
+    if (fp16_on) return {DType::kFloat16, Origin::kFile, LineOf(fp16)};
     if (IsShoal() && bf16 != nullptr) {
       AddFault(
           bf16, "bf16.enabled",
@@ -234,8 +236,8 @@ class Builder {
     if (enabled == nullptr || enabled->boolean == (compute == dtype)) return;
     AddFault(
         enabled, path,
-        fmt::format("is {}, but shoal.compute_dtype in line {} is {}", BoolText(enabled->boolean),
-                    Find("shoal.compute_dtype")->position.line, DTypeName(compute)));
+        fmt::format("is {}, but shoal.compute_dtype{} is {}", BoolText(enabled->boolean),
+                    InLine(checked_, Find("shoal.compute_dtype")->position), DTypeName(compute)));
   }
 
   void BuildMasterDType() {
@@ -356,7 +358,7 @@ class Builder {
     const Node* type = RequireType("optimizer", *section);
     if (type == nullptr) return;
     OptimizerConfig& optimizer = config_.optimizer;
-    const Picked<int> from_file{0, Origin::kFile, type->position.line};
+    const Picked<int> from_file{0, Origin::kFile, LineOf(type)};
     if (EqualsIgnoreCase(type->text, "SGD")) {
       optimizer.kind = OptimizerKind::kSgd;
       Record("optimizer.type", Quote("SGD"), from_file);
@@ -400,7 +402,7 @@ class Builder {
     optimizer.decoupled_weight_decay = TakeBool("optimizer.params(Adam).adam_w_mode");
     if (optimizer.decoupled_weight_decay && mode == nullptr && optimizer.weight_decay > 0) {
       AddNote(
-          "optimizer.type", Find("optimizer.type")->position.line,
+          "optimizer.type", LineOf(Find("optimizer.type")),
           "Adam decouples its decay (as AdamW), DeepSpeed's default; adam_w_mode=false does not");
     }
   }
@@ -425,7 +427,7 @@ class Builder {
     const Node* type = RequireType("scheduler", *section);
     if (type == nullptr) return;
     SchedulerConfig& scheduler = config_.scheduler;
-    const Picked<int> from_file{0, Origin::kFile, type->position.line};
+    const Picked<int> from_file{0, Origin::kFile, LineOf(type)};
     std::string_view name = "WarmupLR";
     scheduler.kind = SchedulerKind::kWarmupLR;
     if (EqualsIgnoreCase(type->text, "WarmupDecayLR")) {

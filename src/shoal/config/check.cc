@@ -221,7 +221,8 @@ bool IsOff(const Node& node) {
 
 class Checker {
  public:
-  explicit Checker(const Node& root) {
+  Checker(const Node& root, Places places) {
+    checked_.places = places;
     const Node* shoal = root.Find("shoal");
     checked_.dialect =
         shoal != nullptr && shoal->kind == Kind::kObject ? Dialect::kShoal : Dialect::kDeepSpeed;
@@ -240,7 +241,8 @@ class Checker {
     checked_.faults.push_back({position, std::move(path), std::move(message), true});
   }
   void AddNote(const KeySpec& spec, const Node& node, std::string_view text) {
-    checked_.notes.push_back({DisplayPath(spec.path), node.position.line, std::string(text)});
+    checked_.notes.push_back(
+        {DisplayPath(spec.path), ShownLine(checked_, node.position), std::string(text)});
   }
 
   // Checks the keys of `object`, which is the section `section` of the table ("" = top level).
@@ -289,9 +291,9 @@ class Checker {
       return;
     }
     AddFault(second.position, DisplayPath(spec.path),
-             fmt::format("\"{}\" is the same key as \"{}\" in line {}, with another value; "
+             fmt::format("\"{}\" is the same key as \"{}\"{}, with another value; "
                          "keep one of them",
-                         second.key, first.key, first.position.line));
+                         second.key, first.key, InLine(checked_, first.position)));
   }
 
   // `params` belongs to `object`, the optimizer or scheduler section. Its rows depend on the type.
@@ -413,7 +415,15 @@ class Checker {
 
 }  // namespace
 
-Checked CheckDocument(const Node& root) { return Checker(root).Take(); }
+Checked CheckDocument(const Node& root, Places places) { return Checker(root, places).Take(); }
+
+std::string InLine(const Checked& checked, const Position& position) {
+  return checked.places == Places::kHide ? "" : fmt::format(" in line {}", position.line);
+}
+
+int64_t ShownLine(const Checked& checked, const Position& position) {
+  return checked.places == Places::kHide ? 0 : position.line;
+}
 
 std::string TypeFault(const KeySpec& spec, const Node& node) {
   if (HasType(spec, node)) return "";

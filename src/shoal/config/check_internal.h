@@ -21,13 +21,20 @@ inline constexpr int64_t kMaxFaults = 100;
 // What is left of a document after its check. Nodes belong to the document.
 struct Checked {
   Dialect dialect = Dialect::kDeepSpeed;
+  Places places = Places::kShow;
   // Valid, non-null values of rows with Action::kRead (and sections), by the row's path.
   std::map<std::string, const Node*, std::less<>> values;
   std::vector<Fault> faults;
   std::vector<Note> notes;
 };
 
-Checked CheckDocument(const Node& root);
+Checked CheckDocument(const Node& root, Places places);
+
+// " in line 3", or nothing when places are hidden.
+std::string InLine(const Checked& checked, const Position& position);
+
+// The line for a Note or an Entry: 0 when places are hidden.
+int64_t ShownLine(const Checked& checked, const Position& position);
 
 // Why `node` is no value for `spec`, or empty if it is one.
 std::string TypeFault(const KeySpec& spec, const Node& node);

@@ -24,7 +24,7 @@ namespace shoal::config {
 namespace {
 
 // One Status for all faults, in the document's order.
-Status Report(std::string_view source, std::vector<Fault> faults) {
+Status Report(std::string_view source, Places places, std::vector<Fault> faults) {
   std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
     return std::tie(a.position.line, a.position.column) <
            std::tie(b.position.line, b.position.column);
@@ -36,8 +36,11 @@ Status Report(std::string_view source, std::vector<Fault> faults) {
   std::string text = fmt::format("{}: {}{} fault{}", source, is_cut ? "more than " : "",
                                  faults.size(), faults.size() == 1 ? "" : "s");
   for (const Fault& fault : faults) {
-    text += fmt::format("\n{}:{}:{} {}{}{}", source, fault.position.line, fault.position.column,
-                        fault.path, fault.path.empty() ? "" : ": ", fault.message);
+    const std::string place =
+        places == Places::kHide ? std::string(":")
+                                : fmt::format(":{}:{}", fault.position.line, fault.position.column);
+    text += fmt::format("\n{}{} {}{}{}", source, place, fault.path, fault.path.empty() ? "" : ": ",
+                        fault.message);
   }
   return unsupported ? Status::Unsupported("config", text)
                      : Status::InvalidArgument("config", text);
@@ -45,15 +48,15 @@ Status Report(std::string_view source, std::vector<Fault> faults) {
 
 }  // namespace
 
-Result<Config> ParseConfigText(std::string_view text, std::string_view source_name) {
+Result<Config> ParseConfigText(std::string_view text, std::string_view source_name, Places places) {
   const std::string source = Printable(source_name);
   Document document = ReadJson(text);
-  if (!document.complete) return Report(source, std::move(document.faults));
-  Checked checked = CheckDocument(document.root);
+  if (!document.complete) return Report(source, places, std::move(document.faults));
+  Checked checked = CheckDocument(document.root, places);
   Config config = BuildConfig(&checked);
   std::vector<Fault> faults = std::move(document.faults);
   faults.insert(faults.end(), checked.faults.begin(), checked.faults.end());
-  if (!faults.empty()) return Report(source, std::move(faults));
+  if (!faults.empty()) return Report(source, places, std::move(faults));
   std::stable_sort(checked.notes.begin(), checked.notes.end(),
                    [](const Note& a, const Note& b) { return a.line < b.line; });
   config.source = source;

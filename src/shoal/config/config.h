@@ -178,10 +178,17 @@ struct Config {
   std::vector<Entry> effective;  // every value that this Config holds, in the schema's order
 };
 
+// Whether faults and notes name lines and columns.
+enum class Places {
+  kShow,  // "ds_config.json:12:5 zero_optimization.stagee: ..."
+  kHide,  // "dict: zero_optimization.stagee: ...", for a text that the user never saw
+};
+
 // Reads one document. `source_name` stands for the file in messages ("ds_config.json", "dict").
 // Syntax: JSON, also with // and /* */ comments and trailing commas; a UTF-8 byte order mark is
 // skipped. Limits: 1 MiB, 64 levels; reading stops after 100 faults.
-Result<Config> ParseConfigText(std::string_view text, std::string_view source_name);
+Result<Config> ParseConfigText(std::string_view text, std::string_view source_name,
+                               Places places = Places::kShow);
 
 // Reads `path`. NotFound or IoError when it cannot be read; messages name the file by its base
 // name.

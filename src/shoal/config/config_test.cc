@@ -135,6 +135,23 @@ TEST(Report, StopsAfterAHundredFaults) {
   EXPECT_EQ(std::count(message.begin(), message.end(), '\n'), 100);
 }
 
+TEST(Report, HidesPlacesOfATextThatNobodySaw) {
+  const Result<Config> bad = ParseConfigText(
+      "{\"zero_optimization\": {\"stagee\": 1}, \"bf16\": {\"enabled\": true}, "
+      "\"bfloat16\": {}}",
+      "dict", Places::kHide);
+  EXPECT_EQ(bad.status().message(),
+            "dict: 2 faults\n"
+            "dict: zero_optimization.stagee: unknown key; did you mean \"stage\"?\n"
+            "dict: bf16: \"bfloat16\" is the same key as \"bf16\", with another value; keep one "
+            "of them");
+  const Result<Config> good = ParseConfigText(
+      "{\"train_batch_size\": 2, \"zero_optimization\": true}", "dict", Places::kHide);
+  ASSERT_TRUE(good.ok());
+  for (const Note& note : good->notes) EXPECT_EQ(note.line, 0) << note.text;
+  for (const Entry& entry : good->effective) EXPECT_EQ(entry.line, 0) << entry.path;
+}
+
 TEST(Keys, CommentKeysAreSkippedAtAnyDepth) {
   Parse(Doc(R"("_comment": {"x": [1]}, "zero_optimization": {"stage": 1, "_why": "memory"})"));
 }
@@ -224,7 +241,7 @@ TEST(Actions, WrongTypesOfUnsupportedKeysAreWrong) {
 
 TEST(Precision, BothHalvesOnIsAnError) {
   EXPECT_EQ(Faults(Doc("\"bf16\": {\"enabled\": true},\n\"fp16\": {\"enabled\": true}")),
-            "c.json:3:21 fp16.enabled: bf16.enabled (line 2) and fp16.enabled are both true; "
+            "c.json:3:21 fp16.enabled: bf16.enabled in line 2 and fp16.enabled are both true; "
             "choose one");
 }
 
