@@ -31,13 +31,23 @@ void ConvertAll(const void* src, void* dst, int64_t n) {
       n, [=](auto d, int64_t i) HWY_ATTR { StoreAs(d, LoadAs(d, from + i), to + i); });
 }
 
-template <class Src, class Sum>
-void AddAll(const void* src, void* sum, int64_t n) {
-  const auto* from = static_cast<const Src*>(src);
-  auto* to = static_cast<Sum*>(sum);
-  ForEachVector<Sum>(n, [=](auto d, int64_t i) HWY_ATTR {
-    hn::StoreU(hn::Add(hn::LoadU(d, to + i), LoadAs(d, from + i)), d, to + i);
-  });
+// A vector is read from all pieces and from dst before it is written: dst may be one of the pieces.
+template <class Src, class Dst>
+void SumAll(const SumArgs& args) {
+  constexpr bool kWide = std::is_same_v<Src, double> || std::is_same_v<Dst, double>;
+  const void* const* pieces = args.pieces.data();
+  const auto num_pieces = static_cast<int64_t>(args.pieces.size());
+  const bool accumulate = args.accumulate;
+  const int64_t begin = args.begin;
+  auto* dst = static_cast<Dst*>(args.dst) + begin;
+  ForEachVector<std::conditional_t<kWide, double, float>>(
+      args.end - begin, [=](auto d, int64_t i) HWY_ATTR {
+        auto sum = accumulate ? LoadAs(d, dst + i) : hn::Zero(d);
+        for (int64_t r = 0; r < num_pieces; ++r) {
+          sum = hn::Add(sum, LoadAs(d, static_cast<const Src*>(pieces[r]) + begin + i));
+        }
+        StoreAs(d, sum, dst + i);
+      });
 }
 
 // Element i belongs to partial sum i % 16 on every instruction set; partial sums are added in a
@@ -134,17 +144,14 @@ constexpr std::array<Kernels::ConvertFn, kNumRealFloats> ConvertFrom() {
 }
 
 template <class Src>
-constexpr std::array<Kernels::AddFn, kNumMasterTypes> AddFrom() {
-  if constexpr (std::is_same_v<Src, double>)
-    return {nullptr, AddAll<Src, double>};
-  else
-    return {AddAll<Src, float>, AddAll<Src, double>};
+constexpr std::array<Kernels::SumFn, kNumRealFloats> SumFrom() {
+  return {SumAll<Src, float>, SumAll<Src, double>, SumAll<Src, BFloat16>, SumAll<Src, Float16>};
 }
 
 // In the order of DType.
 constexpr Kernels kKernels = {
     {ConvertFrom<float>(), ConvertFrom<double>(), ConvertFrom<BFloat16>(), ConvertFrom<Float16>()},
-    {AddFrom<float>(), AddFrom<double>(), AddFrom<BFloat16>(), AddFrom<Float16>()},
+    {SumFrom<float>(), SumFrom<double>(), SumFrom<BFloat16>(), SumFrom<Float16>()},
     {SumOfSquaresBlock<float>, SumOfSquaresBlock<double>, SumOfSquaresBlock<BFloat16>,
      SumOfSquaresBlock<Float16>},
     {Adam<float>, Adam<double>},

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <span>
 
 #include "shoal/base/dtype.h"
 
@@ -55,19 +56,27 @@ struct Tile {
   int64_t n;
 };
 
+// Elements [begin, end) of reduce.h's SumPieces.
+struct SumArgs {
+  std::span<const void* const> pieces;
+  void* dst;
+  bool accumulate;
+  int64_t begin;
+  int64_t end;
+};
+
 struct Kernels {
   using ConvertFn = void (*)(const void* src, void* dst, int64_t n);
-  using AddFn = void (*)(const void* src, void* sum, int64_t n);
+  using SumFn = void (*)(const SumArgs& args);
   using SumOfSquaresFn = double (*)(const void* data, int64_t n);
   using AdamFn = void (*)(const AdamScalars& scalars, const Tile& tile);
   using SgdFn = void (*)(const SgdScalars& scalars, const Tile& tile);
 
   std::array<std::array<ConvertFn, kNumRealFloats>, kNumRealFloats> convert;  // [src][dst]
-  std::array<std::array<AddFn, kNumMasterTypes>, kNumRealFloats>
-      add;  // [src][sum], null: float64 to float32
-  std::array<SumOfSquaresFn, kNumRealFloats> sum_of_squares;  // @pre n <= kSumBlock
-  std::array<AdamFn, kNumMasterTypes> adam;                   // [master]
-  std::array<SgdFn, kNumMasterTypes> sgd;                     // [master]
+  std::array<std::array<SumFn, kNumRealFloats>, kNumRealFloats> sum;          // [pieces][dst]
+  std::array<SumOfSquaresFn, kNumRealFloats> sum_of_squares;                  // @pre n <= kSumBlock
+  std::array<AdamFn, kNumMasterTypes> adam;                                   // [master]
+  std::array<SgdFn, kNumMasterTypes> sgd;                                     // [master]
 };
 
 // The table of the best instruction set of this processor.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -21,11 +20,8 @@ namespace {
 
 using internal::ChooseKernels;
 using internal::IndexOf;
-using internal::Kernels;
 using internal::kSumBlock;
 
-// Elements per tile: the sum of a tile stays in the first-level cache while the pieces are added.
-constexpr int64_t kTile = 1024;
 // The least number of elements that is worth waking a thread; a multiple of every cache line.
 constexpr int64_t kGrain = 32768;
 
@@ -42,13 +38,16 @@ Status CheckNumel(std::string_view operation, int64_t numel) {
   return Status::InvalidArgument(operation, fmt::format("numel is {}, must be >= 0", numel));
 }
 
+Status CheckDType(std::string_view operation, std::string_view name, DType dtype) {
+  if (IsRealFloat(dtype)) return {};
+  return Status::InvalidArgument(
+      operation, fmt::format("{} is {}, must be float32, float64, bfloat16 or float16", name,
+                             DTypeName(dtype)));
+}
+
 Status CheckBuffer(std::string_view operation, std::string_view name, const void* pointer,
                    DType dtype) {
-  if (!IsRealFloat(dtype)) {
-    return Status::InvalidArgument(
-        operation, fmt::format("{} is {}, must be float32, float64, bfloat16 or float16", name,
-                               DTypeName(dtype)));
-  }
+  SHOAL_RETURN_IF_ERROR(CheckDType(operation, name, dtype));
   if (pointer == nullptr) {
     return Status::InvalidArgument(operation, fmt::format("{} is null", name));
   }
@@ -60,37 +59,6 @@ Status CheckBuffer(std::string_view operation, std::string_view name, const void
   }
   return {};
 }
-
-// A checked sum over one tile at a time.
-struct Sum {
-  const Kernels& kernels;
-  std::span<const void* const> pieces;
-  DType pieces_dtype;
-  void* dst;
-  DType dst_dtype;
-  bool accumulate;
-
-  void RunTile(int64_t offset, int64_t n) const {
-    alignas(64) double scratch[kTile];
-    const bool wide = pieces_dtype == DType::kFloat64 || dst_dtype == DType::kFloat64;
-    const size_t sum_type = IndexOf(wide ? DType::kFloat64 : DType::kFloat32);
-    void* const out = At(dst, dst_dtype, offset);
-    size_t next = 0;
-    if (accumulate) {
-      kernels.convert[IndexOf(dst_dtype)][sum_type](out, scratch, n);
-    } else if (!pieces.empty()) {
-      const void* const first = At(pieces[next++], pieces_dtype, offset);
-      kernels.convert[IndexOf(pieces_dtype)][sum_type](first, scratch, n);
-    } else {
-      std::fill_n(scratch, n, 0.0);  // all-zero bytes are zeros of either type
-    }
-    for (; next < pieces.size(); ++next) {
-      const void* const piece = At(pieces[next], pieces_dtype, offset);
-      kernels.add[IndexOf(pieces_dtype)][sum_type](piece, scratch, n);
-    }
-    kernels.convert[sum_type][IndexOf(dst_dtype)](scratch, out, n);
-  }
-};
 
 }  // namespace
 
@@ -117,16 +85,14 @@ Status SumPieces(std::span<const void* const> pieces, DType pieces_dtype, void* 
   SHOAL_RETURN_IF_ERROR(CheckNumel(kOperation, numel));
   if (numel == 0) return {};
   SHOAL_RETURN_IF_ERROR(CheckBuffer(kOperation, "dst", dst, dst_dtype));
+  SHOAL_RETURN_IF_ERROR(CheckDType(kOperation, "pieces", pieces_dtype));
   for (size_t i = 0; i < pieces.size(); ++i) {
     SHOAL_RETURN_IF_ERROR(CheckBuffer(kOperation, "pieces", pieces[i], pieces_dtype)
                               .WithContext(fmt::format("piece {} of {}", i, pieces.size())));
   }
-  if (accumulate && pieces.empty()) return {};
-  const Sum sum = {ChooseKernels(), pieces, pieces_dtype, dst, dst_dtype, accumulate};
-  executor.ParallelFor(0, numel, kGrain, [&sum](int64_t begin, int64_t end) {
-    for (int64_t offset = begin; offset < end; offset += kTile) {
-      sum.RunTile(offset, std::min(kTile, end - offset));
-    }
+  const auto sum = ChooseKernels().sum[IndexOf(pieces_dtype)][IndexOf(dst_dtype)];
+  executor.ParallelFor(0, numel, kGrain, [&](int64_t begin, int64_t end) {
+    sum({.pieces = pieces, .dst = dst, .accumulate = accumulate, .begin = begin, .end = end});
   });
   return {};
 }

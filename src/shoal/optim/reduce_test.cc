@@ -269,6 +269,8 @@ TEST(Reduce, RefusesWhatItCannotRead) {
   EXPECT_EQ(SumPieces(pieces, DType::kFloat32, dst.data(), DType::kFloat32, false, 4, executor)
                 .ToString(),
             "[sum pieces] pieces is null (piece 1 of 2)");
+  EXPECT_EQ(SumPieces({}, DType::kBool, dst.data(), DType::kFloat32, true, 4, executor).ToString(),
+            "[sum pieces] pieces is bool, must be float32, float64, bfloat16 or float16");
   for (int64_t i = 0; i < 4; ++i) EXPECT_EQ(dst.Get(i), 7.0);
 }
 
