@@ -40,8 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     0: done; 1: the command found what it asks about to be wrong; 2: the command line is wrong
     (argparse's own).
     """
-    parser = argparse.ArgumentParser(prog="shoal", description="Sharded training of PyTorch models.")
-    parser.add_argument("--version", action=_VersionAction, nargs=0, help="print the version and exit")
+    parser = argparse.ArgumentParser(
+        prog="shoal", description="Sharded training of PyTorch models."
+    )
+    parser.add_argument(
+        "--version", action=_VersionAction, nargs=0, help="print the version and exit"
+    )
     parser.parse_args(argv)
     parser.print_help()
     return 0
