@@ -23,6 +23,8 @@
 namespace shoal::config {
 namespace {
 
+constexpr size_t kMaxPathBytes = 4096;
+
 // One Status for all faults, in the document's order.
 Status Report(std::string_view source, Places places, std::vector<Fault> faults) {
   std::stable_sort(faults.begin(), faults.end(), [](const Fault& a, const Fault& b) {
@@ -49,7 +51,7 @@ Status Report(std::string_view source, Places places, std::vector<Fault> faults)
 }  // namespace
 
 Result<Config> ParseConfigText(std::string_view text, std::string_view source_name, Places places) {
-  const std::string source = Printable(source_name);
+  const std::string source = Printable(source_name, kMaxPathBytes);
   Document document = ReadJson(text);
   if (!document.complete) return Report(source, places, std::move(document.faults));
   Checked checked = CheckDocument(document.root, places);
@@ -67,18 +69,18 @@ Result<Config> ParseConfigText(std::string_view text, std::string_view source_na
 Result<Config> ParseConfigFile(const std::filesystem::path& path) {
   std::error_code error;
   const std::filesystem::file_status status = std::filesystem::status(path, error);
-  const std::string shown = path.string();
+  const std::string shown = Printable(path.string(), kMaxPathBytes);
   if (!std::filesystem::exists(status)) {
-    return Status::NotFound("config", fmt::format("no file {}", Printable(shown)));
+    return Status::NotFound("config", fmt::format("no file {}", shown));
   }
   if (std::filesystem::is_directory(status)) {
-    return Status::IoError("config", fmt::format("{} is a directory", Printable(shown)));
+    return Status::IoError("config", fmt::format("{} is a directory", shown));
   }
   std::ifstream file(path, std::ios::binary);
   std::string text(static_cast<size_t>(kMaxDocumentBytes) + 1, '\0');
   file.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (file.bad() || (file.gcount() == 0 && !file.eof())) {
-    return Status::IoError("config", fmt::format("cannot read {}", Printable(shown)));
+    return Status::IoError("config", fmt::format("cannot read {}", shown));
   }
   text.resize(static_cast<size_t>(file.gcount()));
   return ParseConfigText(text, path.filename().string());

@@ -463,10 +463,9 @@ std::string ToJson(const Node& node) {
   return "null";
 }
 
-std::string Printable(std::string_view text) {
-  constexpr size_t kMaxBytes = 60;
+std::string Printable(std::string_view text, size_t max_bytes) {
   std::string out;
-  for (const char c : text.substr(0, CutAtCharacter(text, kMaxBytes))) {
+  for (const char c : text.substr(0, CutAtCharacter(text, max_bytes))) {
     const auto byte = static_cast<unsigned char>(c);
     if (byte < 0x20 || byte == 0x7F) {
       out += fmt::format("\\x{:02x}", byte);
@@ -474,7 +473,7 @@ std::string Printable(std::string_view text) {
       out += c;
     }
   }
-  if (text.size() > kMaxBytes) out += "...";
+  if (text.size() > max_bytes) out += "...";
   return out;
 }
 

@@ -11,6 +11,7 @@
 // Thread-safety: pure functions and values.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -84,9 +85,9 @@ bool SameValue(const Node& a, const Node& b);
 // Compact JSON text of a value.
 std::string ToJson(const Node& node);
 
-// `text` fit for one line of a message: control characters escaped, cut to 60 bytes at a
+// `text` fit for one line of a message: control characters escaped, cut to `max_bytes` at a
 // character's end.
-std::string Printable(std::string_view text);
+std::string Printable(std::string_view text, size_t max_bytes = 60);
 
 // Appends `key` to `path` with a dot between, unless `path` is empty.
 std::string JoinPath(std::string_view path, std::string_view key);
