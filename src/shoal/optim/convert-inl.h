@@ -4,11 +4,11 @@
 // The 16-bit types are converted with integer operations on every instruction set: hardware that
 // converts bfloat16 flushes subnormals, Highway's portable conversions truncate, and memory is
 // slower than either.
-#if defined(SHOAL_OPTIM_CONVERT_INL_H_) == defined(HWY_TARGET_TOGGLE)
-#ifdef SHOAL_OPTIM_CONVERT_INL_H_
-#undef SHOAL_OPTIM_CONVERT_INL_H_
+#if defined(SHOAL_OPTIM_CONVERT_INL_H) == defined(HWY_TARGET_TOGGLE)
+#ifdef SHOAL_OPTIM_CONVERT_INL_H
+#undef SHOAL_OPTIM_CONVERT_INL_H
 #else
-#define SHOAL_OPTIM_CONVERT_INL_H_
+#define SHOAL_OPTIM_CONVERT_INL_H
 #endif
 
 #include <hwy/highway.h>
@@ -140,4 +140,4 @@ HWY_INLINE void ForEachVector(int64_t n, const Body& body) {
 }  // namespace shoal::optim::internal::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
-#endif  // SHOAL_OPTIM_CONVERT_INL_H_
+#endif  // SHOAL_OPTIM_CONVERT_INL_H

@@ -10,7 +10,6 @@
 #include <hwy/highway.h>
 
 #include <array>
-#include <cstddef>
 #include <cstdint>
 #include <type_traits>
 
