@@ -205,6 +205,31 @@ assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "the child failed"
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.gpu
+def test_forked_child_computes_on_the_gpu() -> None:
+    """Fails if anything in the parent opened the driver: then a child cannot use it."""
+    code = """
+import os, torch, shoal
+shoal.Mesh(dp=2)
+shoal.Config({"shoal": {}, "train_micro_batch_size_per_gpu": 1})
+pid = os.fork()
+if pid == 0:
+    device = torch.accelerator.current_accelerator()
+    x = torch.ones(256, 256, device=device)
+    os._exit(0 if (x @ x).sum().item() == 256.0**3 else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0, "the child failed"
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=rank_environment(),
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+
+
 def test_environment_of_this_test_is_clean() -> None:
     """The watched processes inherit it: a preloaded driver would hide what they do."""
     assert "LD_PRELOAD" not in os.environ
