@@ -5,6 +5,7 @@
 #include <exception>
 
 #include "shoal/base/status.h"
+#include "shoal/torch/status_error.h"
 
 namespace shoal::bindings {
 namespace {
@@ -77,6 +78,9 @@ void BindErrors(nb::module_& m) {
           std::rethrow_exception(pointer);
         } catch (const StatusException& error) {
           PyErr_SetString(ClassOf(*static_cast<Classes*>(payload), error), error.what());
+        } catch (const StatusError& error) {
+          const StatusException general(error.status());
+          PyErr_SetString(ClassOf(*static_cast<Classes*>(payload), general), error.what());
         }
       },
       classes);

@@ -1,0 +1,48 @@
+#include "shoal/torch/engine/unit.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace shoal::engine {
+
+LocalRange RangeOf(const Unit& unit, const Param& param, int64_t piece_index) {
+  const plan::Segment& segment = unit.layout.segments[static_cast<size_t>(param.slice.segment)];
+  const int64_t piece_begin = piece_index * segment.piece_numel;
+  const int64_t begin = std::max(param.slice.offset_elements, piece_begin);
+  const int64_t end =
+      std::min(param.slice.offset_elements + param.slice.numel, piece_begin + segment.piece_numel);
+  if (begin >= end) return LocalRange{};
+  return LocalRange{begin - piece_begin, begin - param.slice.offset_elements, end - begin};
+}
+
+at::Tensor TypedView(const at::Tensor& buffer, int64_t offset_bytes, int64_t numel,
+                     at::ScalarType dtype) {
+  const auto size = static_cast<int64_t>(c10::elementSize(dtype));
+  const int64_t base = buffer.storage_offset() * static_cast<int64_t>(buffer.element_size());
+  at::Tensor view = at::empty({0}, buffer.options().dtype(dtype));
+  return view.set_(buffer.storage(), (base + offset_bytes) / size, {numel}, {1});
+}
+
+GradViews MakeGradViews(const Unit& unit, const at::Tensor& buffer, at::ScalarType dtype) {
+  GradViews views;
+  views.buffer = buffer;
+  for (size_t s = 0; s < unit.layout.segments.size(); ++s) {
+    const int64_t offset = unit.grad_offsets[s];
+    views.segments.push_back(offset < 0 ? at::Tensor()
+                                        : TypedView(buffer, offset, unit.layout.segments[s].numel, dtype));
+  }
+  for (const Param& param : unit.params) {
+    if (!param.trainable) {
+      views.params.emplace_back();
+      continue;
+    }
+    const at::Tensor& segment = views.segments[static_cast<size_t>(param.slice.segment)];
+    views.params.push_back(segment.as_strided(
+        param.sizes, param.strides, segment.storage_offset() + param.slice.offset_elements));
+  }
+  return views;
+}
+
+}  // namespace shoal::engine
