@@ -9,7 +9,6 @@
 #include <nanobind/stl/vector.h>
 
 #include <cstdint>
-#include <string>
 #include <string_view>
 #include <vector>
 
@@ -28,7 +27,7 @@ using layout::MeshSpec;
 template <typename AxisValues>
 nb::typed<nb::dict, nb::str, nb::int_> ToDict(const AxisValues& values) {
   nb::dict dict;
-  for (const AxisValue& value : values) dict[nb::str(value.axis.data())] = value.value;
+  for (const AxisValue& value : values) dict[nb::str(value.axis.data(), value.axis.size())] = value.value;
   return nb::borrow<nb::typed<nb::dict, nb::str, nb::int_>>(dict);
 }
 
