@@ -27,7 +27,8 @@ using layout::MeshSpec;
 template <typename AxisValues>
 nb::typed<nb::dict, nb::str, nb::int_> ToDict(const AxisValues& values) {
   nb::dict dict;
-  for (const AxisValue& value : values) dict[nb::str(value.axis.data(), value.axis.size())] = value.value;
+  for (const AxisValue& value : values)
+    dict[nb::str(value.axis.data(), value.axis.size())] = value.value;
   return nb::borrow<nb::typed<nb::dict, nb::str, nb::int_>>(dict);
 }
 
