@@ -276,10 +276,7 @@ class Builder {
 
   void BuildAccumulateDType() {
     const auto named = FindEither("data_types.grad_accum_dtype", "shoal.accumulate_dtype");
-    const bool widened = config_.compute_dtype == DType::kBFloat16 && config_.zero_stage == 0;
-    const DType derived = IsShoal() ? config_.master_dtype
-                          : widened ? DType::kFloat32
-                                    : config_.compute_dtype;
+    const DType derived = IsShoal() ? config_.master_dtype : config_.compute_dtype;
     const Picked<DType> picked = named.value_or(Picked<DType>{derived, Origin::kDerived, 0});
     config_.accumulate_dtype = picked.value;
     Record("shoal.accumulate_dtype", DTypeText(picked.value), picked);

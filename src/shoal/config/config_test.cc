@@ -277,8 +277,8 @@ TEST(Precision, DoubleComputeHasADoubleMaster) {
             std::string::npos);
 }
 
-TEST(Precision, DeepSpeedsAccumulatorFollowsStageAndDType) {
-  EXPECT_EQ(Parse(Doc(R"("bf16": {"enabled": true})")).accumulate_dtype, DType::kFloat32);
+TEST(Precision, DeepSpeedsAccumulatorHasTheComputeDType) {
+  EXPECT_EQ(Parse(Doc("")).accumulate_dtype, DType::kFloat32);
   const Config zero2 =
       Parse(Doc(R"("bf16": {"enabled": true}, "zero_optimization": {"stage": 2})"));
   EXPECT_EQ(zero2.accumulate_dtype, DType::kBFloat16);
