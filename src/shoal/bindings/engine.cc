@@ -1,6 +1,7 @@
-// Binds the engine. The module hooks are callables made here, so that a forward enters C++ directly.
-#include <ATen/core/Tensor.h>
+// Binds the engine. The module hooks are callables made here, so that a forward enters C++
+// directly.
 #include <ATen/Parallel.h>
+#include <ATen/core/Tensor.h>
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/function.h>
 #include <nanobind/stl/map.h>
@@ -37,8 +38,9 @@ using WithoutGil = nb::call_guard<nb::gil_scoped_release>;
 
 // Groups by name as torch registered them; empty names: a rank alone.
 std::unique_ptr<comm::Collectives> MakeCollectives(const std::string& gather_group,
-                                                   const std::string& reduce_group, at::Device device,
-                                                   double timeout_s, Executor* executor) {
+                                                   const std::string& reduce_group,
+                                                   at::Device device, double timeout_s,
+                                                   Executor* executor) {
   if (gather_group.empty()) return comm::MakeSelfCollectives();
   return comm::MakeC10dCollectives(gather_group, reduce_group, device, timeout_s, executor);
 }
@@ -92,11 +94,12 @@ void PostForward(const EnginePtr& engine, int64_t unit, nb::handle outputs) {
 }
 
 void BindHooks(nb::class_<Engine>& cls) {
-  cls.def("unit_pre_forward", [](const EnginePtr& engine, int64_t unit) {
-       return nb::cpp_function([engine, unit](nb::handle, nb::handle args, nb::handle kwargs) {
-         return PreForward(engine, unit, args, kwargs);
-       });
-     })
+  cls.def("unit_pre_forward",
+          [](const EnginePtr& engine, int64_t unit) {
+            return nb::cpp_function([engine, unit](nb::handle, nb::handle args, nb::handle kwargs) {
+              return PreForward(engine, unit, args, kwargs);
+            });
+          })
       .def("unit_post_forward",
            [](const EnginePtr& engine, int64_t unit) {
              // After an exception in the forward the outputs are None.
@@ -108,11 +111,10 @@ void BindHooks(nb::class_<Engine>& cls) {
            })
       .def("model_pre_forward",
            [](const EnginePtr& engine) {
-             return nb::cpp_function(
-                 [engine](nb::handle, nb::handle) {
-                   const nb::gil_scoped_release released;
-                   engine->BeginForward();
-                 });
+             return nb::cpp_function([engine](nb::handle, nb::handle) {
+               const nb::gil_scoped_release released;
+               engine->BeginForward();
+             });
            })
       .def("model_post_forward", [](const EnginePtr& engine) {
         return nb::cpp_function(
@@ -203,7 +205,8 @@ void BindState(nb::class_<Engine>& cls) {
       .def("counters",
            [](const Engine& engine) {
              const engine::Counters counters = engine.counters();
-             return nb::make_tuple(counters.global_step, counters.skipped_steps, counters.micro_step);
+             return nb::make_tuple(counters.global_step, counters.skipped_steps,
+                                   counters.micro_step);
            })
       .def("set_counters",
            [](Engine& engine, int64_t global_step, int64_t skipped_steps) {
@@ -215,11 +218,12 @@ void BindState(nb::class_<Engine>& cls) {
       .def("reset_comm_counts", [](Engine& engine) { engine.collectives().ResetCounts(); })
       .def("units", &UnitList)
       .def_prop_ro("arena_plan", &Engine::arena_plan)
-      .def("all_gather_text",
-           [](Engine& engine, const std::string& text) {
-             return engine.collectives().AllGatherText(text);
-           },
-           WithoutGil());
+      .def(
+          "all_gather_text",
+          [](Engine& engine, const std::string& text) {
+            return engine.collectives().AllGatherText(text);
+          },
+          WithoutGil());
 }
 
 }  // namespace

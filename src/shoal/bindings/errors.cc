@@ -57,18 +57,21 @@ void BindErrors(nb::module_& m) {
   const nb::object general = MakeClass(m, "ShoalError", nb::make_tuple(runtime_error),
                                        "Base of every error that Shoal raises.");
   classes->general = general.ptr();
-  classes->invalid = MakeClass(m, "InvalidArgumentError", nb::make_tuple(general, value_error),
-                               "An argument can never work; the message names it, the rule and the value.")
-                         .ptr();
+  classes->invalid =
+      MakeClass(m, "InvalidArgumentError", nb::make_tuple(general, value_error),
+                "An argument can never work; the message names it, the rule and the value.")
+          .ptr();
   classes->config = MakeClass(m, "ConfigError", nb::make_tuple(general, value_error),
                               "The configuration is wrong; one line per fault, with its place.")
                         .ptr();
-  classes->checkpoint = MakeClass(m, "CheckpointError", nb::make_tuple(general),
-                                  "A checkpoint cannot be written or read; names file, tensor and rank.")
-                            .ptr();
-  classes->timeout = MakeClass(m, "CollectiveTimeout", nb::make_tuple(general),
-                               "A rank failed or did not answer in time; names the operation and the ranks.")
-                         .ptr();
+  classes->checkpoint =
+      MakeClass(m, "CheckpointError", nb::make_tuple(general),
+                "A checkpoint cannot be written or read; names file, tensor and rank.")
+          .ptr();
+  classes->timeout =
+      MakeClass(m, "CollectiveTimeout", nb::make_tuple(general),
+                "A rank failed or did not answer in time; names the operation and the ranks.")
+          .ptr();
   classes->unsupported = MakeClass(m, "UnsupportedError", nb::make_tuple(general),
                                    "A legal request that this version or machine cannot serve.")
                              .ptr();

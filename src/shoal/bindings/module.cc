@@ -1,4 +1,5 @@
-// The extension module shoal._core. Loading it registers types only: no thread, no device, no environment access.
+// The extension module shoal._core. Loading it registers types only: no thread, no device, no
+// environment access.
 #include <nanobind/nanobind.h>
 
 #include "shoal/bindings/bindings.h"

@@ -59,8 +59,8 @@ Status FailureBoard::Report(Op op, OpTag tag, const std::string& backend_error) 
   } catch (const std::exception&) {
     silent = "the process that hosts the store (rank 0 of the job, unless a launcher hosts it)";
   }
-  std::string message = doing + " failed on rank " + std::to_string(rank_) + " of " +
-                        std::to_string(size_) + ": ";
+  std::string message =
+      doing + " failed on rank " + std::to_string(rank_) + " of " + std::to_string(size_) + ": ";
   message += silent.empty() ? "all ranks of the group reported a failure"
                             : silent + " did not answer (exited, or stuck elsewhere)";
   message += reported + "; backend: " + FirstLine(backend_error);

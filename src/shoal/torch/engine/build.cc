@@ -30,7 +30,8 @@ void CheckParam(const ParamDef& def, at::Device expected) {
   const at::Tensor& tensor = def.tensor;
   const std::string who = "parameter '" + def.name + "'";
   if (tensor.is_meta()) {
-    Throw(Status::Unsupported("engine", who + " is on the meta device; materialise the model first"));
+    Throw(
+        Status::Unsupported("engine", who + " is on the meta device; materialise the model first"));
   }
   if (tensor.layout() != at::kStrided || !tensor.has_storage()) {
     Throw(Status::Unsupported("engine", who + " has no dense storage (sparse, DTensor or a wrapper "
@@ -67,7 +68,8 @@ void CompareModels(const std::vector<UnitDef>& units, const std::string& setting
                    comm::Collectives& collectives) {
   std::string own = settings + "\n";
   for (const UnitDef& unit : units) {
-    for (const ParamDef& def : unit.params) own += "unit '" + unit.name + "': " + Describe(def) + "\n";
+    for (const ParamDef& def : unit.params)
+      own += "unit '" + unit.name + "': " + Describe(def) + "\n";
   }
   const std::vector<std::string> all = collectives.AllGatherText(own);
   for (size_t r = 1; r < all.size(); ++r) {
@@ -83,28 +85,31 @@ void CompareModels(const std::vector<UnitDef>& units, const std::string& setting
     } while (a == b);
     if (a.empty()) a = "(nothing more)";
     if (b.empty()) b = "(nothing more)";
-    Throw(Status::InvalidArgument("engine", "ranks built different models or settings; first "
-                                            "difference: rank 0 has [" + a + "], rank " +
-                                                std::to_string(r) + " has [" + b + "]"));
+    Throw(Status::InvalidArgument("engine",
+                                  "ranks built different models or settings; first "
+                                  "difference: rank 0 has [" +
+                                      a + "], rank " + std::to_string(r) + " has [" + b + "]"));
   }
 }
 
 at::ScalarType ComputeType(const at::Tensor& tensor, const Options& options) {
-  return IsRealFloat(FromTorch(tensor.scalar_type())) ? options.compute_dtype : tensor.scalar_type();
+  return IsRealFloat(FromTorch(tensor.scalar_type())) ? options.compute_dtype
+                                                      : tensor.scalar_type();
 }
 
 plan::UnitLayout Pack(const UnitDef& def, const Options& options, int64_t num_ranks) {
   std::vector<plan::ParamSpec> specs;
   for (const ParamDef& param : def.params) {
-    specs.push_back({param.name, param.tensor.numel(), FromTorch(ComputeType(param.tensor, options)),
-                     param.tensor.requires_grad()});
+    specs.push_back({param.name, param.tensor.numel(),
+                     FromTorch(ComputeType(param.tensor, options)), param.tensor.requires_grad()});
   }
   plan::PackOptions pack;
   pack.num_ranks = num_ranks;
   return ValueOrThrow(plan::PackUnit(specs, pack));
 }
 
-// The unit's values in their original dtypes on the engine's device, equal on all ranks: one buffer, one broadcast.
+// The unit's values in their original dtypes on the engine's device, equal on all ranks: one
+// buffer, one broadcast.
 std::vector<at::Tensor> StageValues(const Unit& unit, at::Device device,
                                     comm::Collectives& collectives) {
   int64_t bytes = 0;
@@ -113,7 +118,8 @@ std::vector<at::Tensor> StageValues(const Unit& unit, at::Device device,
     offsets.push_back(bytes);
     bytes += RoundUp(static_cast<int64_t>(param.tensor.nbytes()), kStagingAlignment);
   }
-  const at::Tensor staging = at::empty({bytes}, at::TensorOptions().device(device).dtype(at::kByte));
+  const at::Tensor staging =
+      at::empty({bytes}, at::TensorOptions().device(device).dtype(at::kByte));
   std::vector<at::Tensor> values;
   for (size_t i = 0; i < unit.params.size(); ++i) {
     const Param& param = unit.params[i];
@@ -143,8 +149,8 @@ void MakePieces(Unit& unit, const std::vector<at::Tensor>& values, const Options
   const at::Device device = options.device;
   const at::ScalarType grad_dtype =
       options.accumulation > 1 ? options.accumulate_dtype : options.reduce_dtype;
-  at::Tensor full = at::empty({unit.layout.total_bytes},
-                              at::TensorOptions().device(device).dtype(at::kByte));
+  at::Tensor full =
+      at::empty({unit.layout.total_bytes}, at::TensorOptions().device(device).dtype(at::kByte));
   FillBuffer(unit, values, full);
   int64_t piece_bytes = 0;
   for (const plan::Segment& segment : unit.layout.segments) {
@@ -170,9 +176,10 @@ void MakePieces(Unit& unit, const std::vector<at::Tensor>& values, const Options
     }
     offset += bytes;
     if (!segment.trainable || options.groups.empty()) continue;
-    piece.master = options.master_dtype == own.scalar_type()
-                       ? piece.compute
-                       : at::zeros({segment.piece_numel}, own.options().dtype(options.master_dtype));
+    piece.master =
+        options.master_dtype == own.scalar_type()
+            ? piece.compute
+            : at::zeros({segment.piece_numel}, own.options().dtype(options.master_dtype));
     if (options.zero_stage != 0) {
       piece.grad = at::zeros({segment.piece_numel}, own.options().dtype(grad_dtype));
     }
@@ -193,10 +200,12 @@ std::unique_ptr<Unit> MakeUnit(const UnitDef& def, const Options& options, int64
   unit->layout = Pack(def, options, num_ranks);
   const std::string ending = "' of unit '" + def.name + "' ";
   const std::string whose = def.params.empty() ? def.name : def.params.front().name;
-  const std::string first = def.params.size() > 1 ? "a parameter ('" + whose + "', ...) of unit '" + def.name + "' "
-                                                  : "parameter '" + whose + ending;
+  const std::string first = def.params.size() > 1
+                                ? "a parameter ('" + whose + "', ...) of unit '" + def.name + "' "
+                                : "parameter '" + whose + ending;
   unit->sharded_message = first + "is sharded; use engine.unsharded(...) to read or write it";
-  unit->updating_message = first + "is being updated; it is readable in the next forward or in engine.unsharded(...)";
+  unit->updating_message =
+      first + "is being updated; it is readable in the next forward or in engine.unsharded(...)";
   for (size_t i = 0; i < def.params.size(); ++i) {
     const ParamDef& source = def.params[i];
     Param param;
@@ -223,10 +232,10 @@ std::unique_ptr<Unit> MakeUnit(const UnitDef& def, const Options& options, int64
 
 std::string DescribeOptions(const Options& options, size_t num_buffers) {
   std::ostringstream text;
-  text << "settings: stage " << options.zero_stage << ", compute " << options.compute_dtype << ", master "
-       << options.master_dtype << ", reduce " << options.reduce_dtype << ", accumulation "
-       << options.accumulation << ", clip " << options.clip << ", " << options.groups.size()
-       << " parameter groups, " << num_buffers << " buffers";
+  text << "settings: stage " << options.zero_stage << ", compute " << options.compute_dtype
+       << ", master " << options.master_dtype << ", reduce " << options.reduce_dtype
+       << ", accumulation " << options.accumulation << ", clip " << options.clip << ", "
+       << options.groups.size() << " parameter groups, " << num_buffers << " buffers";
   return text.str();
 }
 
@@ -267,7 +276,8 @@ Prepared Prepare(const Options& options, const std::vector<UnitDef>& units,
     const bool floating = IsRealFloat(FromTorch(buffer.scalar_type()));
     at::Tensor value = buffer.detach().to(options.device).contiguous().clone();
     if (value.numel() > 0) {
-      collectives.Broadcast(TypedView(value.view({-1}), 0, static_cast<int64_t>(value.nbytes()), at::kByte), 0, {});
+      collectives.Broadcast(
+          TypedView(value.view({-1}), 0, static_cast<int64_t>(value.nbytes()), at::kByte), 0, {});
     }
     prepared.buffers.push_back(buffer);
     prepared.new_buffers.push_back(floating ? value.to(options.compute_dtype) : value);
@@ -278,13 +288,15 @@ Prepared Prepare(const Options& options, const std::vector<UnitDef>& units,
 void Install(const Options& options, Prepared& prepared) {
   const at::NoGradGuard no_grad;
   for (const auto& unit : prepared.units) {
-    unit->storage = c10::Storage(c10::Storage::use_byte_size_t(),
-                                 static_cast<size_t>(unit->layout.total_bytes),
-                                 c10::DataPtr(nullptr, options.device), nullptr, false);
+    unit->storage =
+        c10::Storage(c10::Storage::use_byte_size_t(), static_cast<size_t>(unit->layout.total_bytes),
+                     c10::DataPtr(nullptr, options.device), nullptr, false);
     for (Param& param : unit->params) {
-      const plan::Segment& segment = unit->layout.segments[static_cast<size_t>(param.slice.segment)];
+      const plan::Segment& segment =
+          unit->layout.segments[static_cast<size_t>(param.slice.segment)];
       const int64_t offset = param.slice.offset_bytes / DTypeBytes(segment.dtype);
-      at::Tensor view = at::empty({0}, at::TensorOptions().device(options.device).dtype(ToTorch(segment.dtype)));
+      at::Tensor view =
+          at::empty({0}, at::TensorOptions().device(options.device).dtype(ToTorch(segment.dtype)));
       view.set_(unit->storage, offset, param.sizes, param.strides);
       param.tensor.mutable_grad().reset();
       param.tensor.set_data(view);
@@ -296,7 +308,8 @@ void Install(const Options& options, Prepared& prepared) {
       AttachOwned(*unit->storage.unsafeGetStorageImpl(), unit->resident);
     }
   }
-  for (size_t i = 0; i < prepared.buffers.size(); ++i) prepared.buffers[i].set_data(prepared.new_buffers[i]);
+  for (size_t i = 0; i < prepared.buffers.size(); ++i)
+    prepared.buffers[i].set_data(prepared.new_buffers[i]);
 }
 
 }  // namespace shoal::engine

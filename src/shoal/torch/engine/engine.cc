@@ -1,4 +1,5 @@
-// Forward, backward and step. Construction and state access are in engine_build.cc and engine_state.cc.
+// Forward, backward and step. Construction and state access are in engine_build.cc and
+// engine_state.cc.
 #include "shoal/torch/engine/engine.h"
 
 #include <ATen/core/grad_mode.h>
@@ -14,8 +15,8 @@
 
 namespace shoal::engine {
 
-// Owned by the end-of-task callback of a bare backward. Autograd drops callbacks that it does not run, so a destruction
-// without Finish means that the graph task died of an exception.
+// Owned by the end-of-task callback of a bare backward. Autograd drops callbacks that it does not
+// run, so a destruction without Finish means that the graph task died of an exception.
 class Engine::EndOfTask {
  public:
   explicit EndOfTask(std::weak_ptr<Engine> engine) : engine_(std::move(engine)) {}
@@ -68,7 +69,8 @@ void Engine::EnterUnit(int64_t id, std::vector<at::Tensor>& inputs) {
   if (!in_backward) RecoverFromDeadTask();
   for (const Param& param : unit.params) {
     if (param.tensor.storage().unsafeGetStorageImpl() != unit.storage.unsafeGetStorageImpl()) {
-      Throw(Status::InvalidArgument("forward", "parameter '" + param.name + "' of unit '" + unit.name +
+      Throw(Status::InvalidArgument("forward", "parameter '" + param.name + "' of unit '" +
+                                                   unit.name +
                                                    "' was given other data (p.data = ..., .to()); "
                                                    "write into it inside engine.unsharded(...)"));
     }
@@ -79,7 +81,8 @@ void Engine::EnterUnit(int64_t id, std::vector<at::Tensor>& inputs) {
   gatherer_->Unshard(unit);
   ++unit.forward_depth;
   if (!in_backward && forward_depth_ > 0) {
-    for (const int64_t next : order_.Enter(id, options_.prefetch_depth)) gatherer_->Prefetch(UnitAt(next));
+    for (const int64_t next : order_.Enter(id, options_.prefetch_depth))
+      gatherer_->Prefetch(UnitAt(next));
   }
   Call call;
   if (!inputs.empty() && at::GradMode::is_enabled()) {
@@ -122,8 +125,9 @@ void Engine::BeginBackward() {
   reducer_->BeginBackward(is_boundary());
 }
 
-// Called by every hook: the first of a bare backward opens it. Hooks of a graph task inside another (reentrant
-// checkpointing) find it open, so that only the outermost task's end finishes the backward.
+// Called by every hook: the first of a bare backward opens it. Hooks of a graph task inside another
+// (reentrant checkpointing) find it open, so that only the outermost task's end finishes the
+// backward.
 void Engine::JoinBackward() {
   RequireOpen("backward");
   if (at::GradMode::is_enabled()) graph_kept_ = true;
@@ -168,7 +172,8 @@ void Engine::FinishBackward() {
   const at::NoGradGuard no_grad;
   const bool asked = backward_ == Backward::kBracketed;
   backward_ = Backward::kNone;
-  // torch.autograd.grad() of inputs leaves no gradients: nothing to reduce, and no micro-batch of a step.
+  // torch.autograd.grad() of inputs leaves no gradients: nothing to reduce, and no micro-batch of a
+  // step.
   if (asked || reducer_->took_any()) {
     reducer_->FinishBackward();
     ++backwards_;
@@ -212,11 +217,12 @@ std::vector<double> Engine::LearningRates() const {
 
 void Engine::HandleNonFinite(const StepResult& result) {
   ++counters_.skipped_steps;
-  const std::string what = "the gradient norm of step " + std::to_string(counters_.global_step) + " is " +
-                           std::to_string(result.grad_norm) +
-                           (result.first_non_finite.empty()
-                                ? std::string("")
-                                : "; first non-finite gradient on this rank: '" + result.first_non_finite + "'");
+  const std::string what =
+      "the gradient norm of step " + std::to_string(counters_.global_step) + " is " +
+      std::to_string(result.grad_norm) +
+      (result.first_non_finite.empty()
+           ? std::string("")
+           : "; first non-finite gradient on this rank: '" + result.first_non_finite + "'");
   if (options_.non_finite == config::NonFinite::kRaise) {
     Throw(Status::Internal("step", what + "; nothing was updated"));
   }

@@ -27,7 +27,8 @@ std::vector<SlotClass> ScratchClasses(const std::vector<std::unique_ptr<Unit>>& 
     slots_by_bytes[bytes] = std::max(slots_by_bytes[bytes], std::min<int64_t>(slots, 2));
   }
   std::vector<SlotClass> classes;
-  for (const auto& [bytes, slots] : slots_by_bytes) classes.push_back({kScratchSlots, bytes, slots});
+  for (const auto& [bytes, slots] : slots_by_bytes)
+    classes.push_back({kScratchSlots, bytes, slots});
   return classes;
 }
 
@@ -51,9 +52,9 @@ void Engine::Initialise(const std::vector<UnitDef>& units, const std::vector<at:
   calls_.resize(units_.size());
   MakeArena();
   reducer_ = std::make_unique<Reducer>(&units_, collectives_.get(), arena_.get(), &hash_, options_);
-  gatherer_ = std::make_unique<Gatherer>(
-      &units_, collectives_.get(), arena_.get(), &hash_,
-      Gatherer::Settings{options_.zero_stage, collectives_->size() > 1});
+  gatherer_ =
+      std::make_unique<Gatherer>(&units_, collectives_.get(), arena_.get(), &hash_,
+                                 Gatherer::Settings{options_.zero_stage, collectives_->size() > 1});
   stepper_ = std::make_unique<Stepper>(&units_, collectives_.get(), executor_.get(), &options_,
                                        num_trainable_);
   stepper_->AllocateStates();
@@ -88,7 +89,8 @@ void Engine::MakeArena() {
   }
   // Buffers that are reduced at the boundary are the units' own; slots then only serve a cast.
   const bool own_buffers = WhenToReduce(options_) == ReduceWhen::kAtBoundary;
-  const bool casts = options_.accumulation > 1 && options_.accumulate_dtype != options_.reduce_dtype;
+  const bool casts =
+      options_.accumulation > 1 && options_.accumulate_dtype != options_.reduce_dtype;
   for (const plan::SizeClass& size : plan.grad_classes) {
     if (!own_buffers || casts) classes.push_back({kGradientSlots, size.slot_bytes, size.num_slots});
   }

@@ -43,7 +43,8 @@ void Engine::AbsorbWrites(Unit& unit) {
     Piece& piece = unit.pieces[s];
     const plan::Segment& segment = unit.layout.segments[s];
     if (options_.zero_stage == 3 && unit.slot != nullptr) {
-      const int64_t bytes = segment.piece_numel * static_cast<int64_t>(piece.compute.element_size());
+      const int64_t bytes =
+          segment.piece_numel * static_cast<int64_t>(piece.compute.element_size());
       piece.compute.copy_(TypedView(unit.slot->buffer, segment.offset_bytes + rank * bytes,
                                     segment.piece_numel, piece.compute.scalar_type()));
     }
@@ -92,13 +93,15 @@ std::vector<std::pair<std::string, at::Tensor>> Engine::FullParams(bool keep) {
   return result;
 }
 
-std::vector<std::pair<std::string, at::Tensor>> Engine::FullState(const std::string& role, bool keep) {
+std::vector<std::pair<std::string, at::Tensor>> Engine::FullState(const std::string& role,
+                                                                  bool keep) {
   RequireOpen("full_state");
   RecoverFromDeadTask();
   const at::NoGradGuard no_grad;
   if (role == kParamRole) return FullParams(keep);
   const auto& names = stepper_->state_names();
-  if (role != kMasterRole && role != kGradRole && std::find(names.begin(), names.end(), role) == names.end()) {
+  if (role != kMasterRole && role != kGradRole &&
+      std::find(names.begin(), names.end(), role) == names.end()) {
     Throw(Status::InvalidArgument("full_state", "no state is called '" + role + "'"));
   }
   std::vector<std::pair<std::string, at::Tensor>> result;
@@ -153,14 +156,15 @@ std::vector<StatePiece> Engine::StatePieces() {
       const LocalRange range = RangeOf(*unit, param, rank);
       const Piece& piece = unit->pieces[static_cast<size_t>(param.slice.segment)];
       const auto add = [&](const std::string& role, const at::Tensor& tensor) {
-        pieces.push_back({param.name, role, tensor.narrow(0, range.offset, range.numel), param.sizes,
-                          range.flat_begin, options_.zero_stage == 0});
+        pieces.push_back({param.name, role, tensor.narrow(0, range.offset, range.numel),
+                          param.sizes, range.flat_begin, options_.zero_stage == 0});
       };
       // Where the parameter is its own master, one copy serves both.
       add(kParamRole, piece.compute);
       if (!piece.master.defined()) continue;
       if (!piece.master.is_same(piece.compute)) add(kMasterRole, piece.master);
-      for (size_t i = 0; i < piece.states.size(); ++i) add(stepper_->state_names()[i], piece.states[i]);
+      for (size_t i = 0; i < piece.states.size(); ++i)
+        add(stepper_->state_names()[i], piece.states[i]);
     }
   }
   return pieces;
@@ -195,9 +199,9 @@ std::vector<int64_t> Engine::ParamUpdates() const {
 
 void Engine::SetParamUpdates(const std::vector<int64_t>& updates) {
   if (static_cast<int64_t>(updates.size()) != num_trainable_) {
-    Throw(Status::InvalidArgument("load", "the checkpoint counts updates of " +
-                                              std::to_string(updates.size()) + " parameters, the model has " +
-                                              std::to_string(num_trainable_)));
+    Throw(Status::InvalidArgument(
+        "load", "the checkpoint counts updates of " + std::to_string(updates.size()) +
+                    " parameters, the model has " + std::to_string(num_trainable_)));
   }
   for (const auto& unit : units_) {
     for (Param& param : unit->params) {
@@ -212,7 +216,8 @@ MemoryUse Engine::memory() const {
     use.padding += unit->layout.padding_bytes;
     use.params += Bytes(unit->resident) + Bytes(unit->piece_storage);
     for (const Piece& piece : unit->pieces) {
-      if (piece.master.defined() && !piece.master.is_same(piece.compute)) use.master += Bytes(piece.master);
+      if (piece.master.defined() && !piece.master.is_same(piece.compute))
+        use.master += Bytes(piece.master);
       for (const at::Tensor& state : piece.states) use.optimizer += Bytes(state);
       if (options_.zero_stage != 0) use.gradients += Bytes(piece.grad);
     }

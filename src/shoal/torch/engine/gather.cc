@@ -12,11 +12,7 @@ namespace shoal::engine {
 
 Gatherer::Gatherer(std::vector<std::unique_ptr<Unit>>* units, comm::Collectives* collectives,
                    Arena* arena, OrderHash* hash, Settings settings)
-    : units_(units),
-      collectives_(collectives),
-      arena_(arena),
-      hash_(hash),
-      settings_(settings) {}
+    : units_(units), collectives_(collectives), arena_(arena), hash_(hash), settings_(settings) {}
 
 std::vector<comm::GatherBuffer> Gatherer::Buffers(const Unit& unit, const at::Tensor& full,
                                                   bool trainable_only) const {

@@ -47,7 +47,8 @@ void Override(optim::Hyper& hyper, const std::string& name, double value) {
   };
   const auto field = fields.find(name);
   if (field == fields.end()) {
-    Throw(Status::InvalidArgument("engine", "parameter group has the unknown option '" + name + "'"));
+    Throw(
+        Status::InvalidArgument("engine", "parameter group has the unknown option '" + name + "'"));
   }
   hyper.*field->second = value;
 }

@@ -202,9 +202,9 @@ void Reducer::LaunchSegment(Unit& unit, size_t segment, const GradViews& source,
   if (unit.scratch_bytes > 0) {
     Slot* slot = AcquireGradientSlot(kScratchSlots, unit.scratch_bytes);
     flight.slots.push_back(slot);
-    scratch = TypedView(slot->buffer, 0,
-                        unit.scratch_bytes / static_cast<int64_t>(full.element_size()),
-                        full.scalar_type());
+    scratch =
+        TypedView(slot->buffer, 0, unit.scratch_bytes / static_cast<int64_t>(full.element_size()),
+                  full.scalar_type());
   }
   flight.pending.push_back(collectives_->ReduceScatter(full, scratch, dst, accumulate, tag));
 }

@@ -88,7 +88,8 @@ double Stepper::LocalSumOfSquares() const {
 
 std::vector<double> Stepper::Agree(double sum_of_squares, const OrderHash& issued,
                                    double forward_order_hash, int64_t step) {
-  std::vector<double> values(static_cast<size_t>(kFirstParam) + static_cast<size_t>(num_trainable_));
+  std::vector<double> values(static_cast<size_t>(kFirstParam) +
+                             static_cast<size_t>(num_trainable_));
   const double hash = issued.Folded();
   values[kSumOfSquares] = sum_of_squares;
   values[kIssued] = hash;
@@ -118,7 +119,8 @@ std::vector<Stepper::Run> Stepper::CollectRuns(const std::vector<double>& agreed
     std::vector<std::pair<const Param*, LocalRange>> ranges;
     for (Param& param : unit->params) {
       if (param.index < 0) continue;
-      if (agreed[static_cast<size_t>(kFirstParam) + static_cast<size_t>(param.index)] == 0.0) continue;
+      if (agreed[static_cast<size_t>(kFirstParam) + static_cast<size_t>(param.index)] == 0.0)
+        continue;
       ++param.updates;
       const LocalRange range = RangeOf(*unit, param, piece_index);
       if (range.numel > 0) ranges.emplace_back(&param, range);
@@ -130,14 +132,16 @@ std::vector<Stepper::Run> Stepper::CollectRuns(const std::vector<double>& agreed
     const bool whole = static_cast<int64_t>(ranges.size()) == NumLocalTrainable(*unit, piece_index);
     for (const auto& [param, range] : ranges) {
       const auto segment = static_cast<size_t>(param->slice.segment);
-      // The padding between two neighbours holds zeros, which every optimizer keeps zero: one run spans it.
+      // The padding between two neighbours holds zeros, which every optimizer keeps zero: one run
+      // spans it.
       const bool joins = whole && !runs.empty() && runs.back().unit == unit.get() &&
                          runs.back().segment == segment && runs.back().group == param->group &&
                          runs.back().update == param->updates;
       if (joins) {
         runs.back().numel = range.offset + range.numel - runs.back().offset;
       } else {
-        runs.push_back({unit.get(), segment, range.offset, range.numel, param->group, param->updates});
+        runs.push_back(
+            {unit.get(), segment, range.offset, range.numel, param->group, param->updates});
       }
     }
   }
@@ -195,9 +199,11 @@ void Stepper::UpdateOnDevice(const std::vector<Run>& runs, const optim::Hyper& h
     };
     batch.masters.push_back(part(piece.master));
     batch.grads.push_back(part(piece.grad));
-    batch.computes.push_back(piece.master.is_same(piece.compute) ? at::Tensor() : part(piece.compute));
+    batch.computes.push_back(piece.master.is_same(piece.compute) ? at::Tensor()
+                                                                 : part(piece.compute));
     batch.states.resize(piece.states.size());
-    for (size_t i = 0; i < piece.states.size(); ++i) batch.states[i].push_back(part(piece.states[i]));
+    for (size_t i = 0; i < piece.states.size(); ++i)
+      batch.states[i].push_back(part(piece.states[i]));
   }
   UpdateWithTorch(batch, hyper, update, grad_scale);
 }
@@ -210,7 +216,8 @@ std::string Stepper::FindNonFinite() const {
       const LocalRange range = RangeOf(*unit, param, piece_index);
       if (range.numel == 0) continue;
       const at::Tensor& grad = unit->pieces[static_cast<size_t>(param.slice.segment)].grad;
-      if (!grad.narrow(0, range.offset, range.numel).isfinite().all().item<bool>()) return param.name;
+      if (!grad.narrow(0, range.offset, range.numel).isfinite().all().item<bool>())
+        return param.name;
     }
   }
   return {};
@@ -218,8 +225,7 @@ std::string Stepper::FindNonFinite() const {
 
 StepResult Stepper::Step(const std::vector<double>& lr, double mean_divisor,
                          const OrderHash& issued, double forward_order_hash, int64_t step) {
-  const std::vector<double> agreed =
-      Agree(LocalSumOfSquares(), issued, forward_order_hash, step);
+  const std::vector<double> agreed = Agree(LocalSumOfSquares(), issued, forward_order_hash, step);
   StepResult result;
   result.grad_norm = std::sqrt(agreed[kSumOfSquares]) / mean_divisor;
   result.order_agreed = AllEqual(agreed[kOrder], agreed[kOrderSquared], collectives_->size());

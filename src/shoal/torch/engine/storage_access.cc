@@ -1,7 +1,8 @@
-// [Note: lifting the access flag] torch 2.13 has StorageImpl::clear_data_ptr_access_error_msg_; torch 2.11 can only set
-// the flag. There the private member is reached through a pointer that an explicit template instantiation may name (the
-// standard exempts explicit instantiations from access checks). The static_asserts below fail to compile where neither
-// way exists, so that stage 3 is never built on a guess.
+// [Note: lifting the access flag] torch 2.13 has StorageImpl::clear_data_ptr_access_error_msg_;
+// torch 2.11 can only set the flag. There the private member is reached through a pointer that an
+// explicit template instantiation may name (the standard exempts explicit instantiations from
+// access checks). The static_asserts below fail to compile where neither way exists, so that stage
+// 3 is never built on a guess.
 #include "shoal/torch/engine/storage_access.h"
 
 #include <c10/core/StorageImpl.h>
@@ -25,7 +26,8 @@ struct Publish {
 };
 template struct Publish<&c10::StorageImpl::throw_on_immutable_data_ptr_>;
 
-static_assert(CanClearFlag<c10::StorageImpl> || std::is_same_v<decltype(FlagMember()), bool c10::StorageImpl::*>,
+static_assert(CanClearFlag<c10::StorageImpl> ||
+                  std::is_same_v<decltype(FlagMember()), bool c10::StorageImpl::*>,
               "this torch offers no way to lift a storage's access flag");
 
 template <typename Storage>
@@ -33,7 +35,8 @@ void LiftFlag(Storage& storage) {
   if constexpr (CanClearFlag<Storage>) {
     storage.clear_data_ptr_access_error_msg_();
   } else {
-    storage.*FlagMember() = false;  // the caller sets a pointer next, which refreshes the derived check
+    storage.*FlagMember() =
+        false;  // the caller sets a pointer next, which refreshes the derived check
   }
 }
 
@@ -48,8 +51,8 @@ void AttachOwned(c10::StorageImpl& storage, const at::Tensor& owner) {
   LiftFlag(storage);
   auto* context = new at::Tensor(owner);
   storage.set_data_ptr_noswap(c10::DataPtr(
-      owner.mutable_data_ptr(), context, [](void* tensor) { delete static_cast<at::Tensor*>(tensor); },
-      storage.device()));
+      owner.mutable_data_ptr(), context,
+      [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, storage.device()));
 }
 
 void DetachData(c10::StorageImpl& storage, const std::string& message) {

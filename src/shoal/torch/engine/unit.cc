@@ -30,8 +30,9 @@ GradViews MakeGradViews(const Unit& unit, const at::Tensor& buffer, at::ScalarTy
   views.buffer = buffer;
   for (size_t s = 0; s < unit.layout.segments.size(); ++s) {
     const int64_t offset = unit.grad_offsets[s];
-    views.segments.push_back(offset < 0 ? at::Tensor()
-                                        : TypedView(buffer, offset, unit.layout.segments[s].numel, dtype));
+    views.segments.push_back(offset < 0
+                                 ? at::Tensor()
+                                 : TypedView(buffer, offset, unit.layout.segments[s].numel, dtype));
   }
   for (const Param& param : unit.params) {
     if (!param.trainable) {
