@@ -19,12 +19,13 @@ std::string StepDirName(int64_t step);
 std::optional<int64_t> ParseStepDirName(std::string_view name);
 
 struct Latest {
-  std::string dir;                   // path of a complete checkpoint
-  std::vector<std::string> skipped;  // what was passed over and why, one line each
+  std::string dir = {};                   // path of a complete checkpoint
+  std::vector<std::string> skipped = {};  // what was passed over and why, one line each
 };
 
-// Follows `root`/latest; where that does not name a complete checkpoint, takes the highest step
-// that is complete. NotFound, naming what was passed over, if there is none.
+// Follows `root`/latest; `root` may also be a checkpoint itself. Where `latest` does not name a
+// complete checkpoint, this takes the highest step that is complete. NotFound, naming what was
+// passed over, if there is none.
 Result<Latest> FindLatest(io::Storage& storage, const std::string& root);
 
 }  // namespace shoal::ckpt

@@ -33,9 +33,9 @@ struct TensorRecord {
   std::string name;
   std::string role;  // "param", "master", "exp_avg", ...: [a-z0-9_]+
   DType dtype = DType::kFloat32;
-  std::vector<int64_t> shape;      // of the whole tensor
-  std::vector<int64_t> dim_order;  // dims from slowest to fastest varying; empty: row-major
-  std::vector<PieceRecord> pieces;
+  std::vector<int64_t> shape;           // of the whole tensor
+  std::vector<int64_t> dim_order = {};  // dims from slowest to fastest varying; empty: row-major
+  std::vector<PieceRecord> pieces = {};
 
   // @pre the shape was checked (every Manifest that this room hands out is).
   int64_t numel() const;
@@ -71,16 +71,16 @@ struct Manifest {
   int64_t step = 0;
   std::string save_id;
   RunInfo run;
-  std::vector<FileRecord> files;      // in rank order
-  std::vector<TensorRecord> tensors;  // no two with the same name and role
+  std::vector<FileRecord> files = {};      // in rank order
+  std::vector<TensorRecord> tensors = {};  // no two with the same name and role
 
   friend bool operator==(const Manifest&, const Manifest&) = default;
 };
 
-// What one rank wrote.
+// What one rank wrote. Pieces name file 0.
 struct RankRecords {
   FileRecord file;
-  std::vector<TensorRecord> tensors;
+  std::vector<TensorRecord> tensors = {};
 
   friend bool operator==(const RankRecords&, const RankRecords&) = default;
 };

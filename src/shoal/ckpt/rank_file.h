@@ -27,13 +27,6 @@ struct PieceToWrite {
   const void* data = nullptr;  // borrowed; (flat_end - flat_begin) x size of dtype bytes
 };
 
-// This rank's share of pieces that all `num_ranks` ranks hold alike: together the shares hold every
-// element once, and differ by at most the largest piece below 1 MiB (larger ones are split).
-// Every rank must pass the same pieces in the same order. `replicated` and their data are borrowed
-// by the result. @pre 0 <= rank < num_ranks.
-std::vector<PieceToWrite> ShareOfReplicated(std::span<const PieceToWrite> replicated, int64_t rank,
-                                            int64_t num_ranks);
-
 // Writes `tmp_dir`/rank-NNNNN.safetensors durably and returns the records for rank 0, as text. The
 // memory of `pieces` must not change meanwhile. `state_json` is JSON text of this rank's own state.
 // On failure the file is removed as far as that works. InvalidArgument for a bad piece, naming it;

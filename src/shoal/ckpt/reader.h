@@ -37,7 +37,7 @@ class Reader {
   const TensorRecord* Find(std::string_view tensor, std::string_view role) const;
 
   // Copies elements [flat_begin, flat_end) to `dst`, which must have their size in bytes. NotFound
-  // names the nearest tensor; InvalidArgument for a bad range; Corruption for a damaged piece.
+  // if there is no such tensor; InvalidArgument for a bad range; Corruption for a damaged piece.
   Status ReadRange(std::string_view tensor, std::string_view role, int64_t flat_begin,
                    int64_t flat_end, std::span<std::byte> dst) const;
 

@@ -32,8 +32,8 @@ struct Committed {
 class Saving {
  public:
   // Creates `root` if needed, takes its lock, deletes what earlier crashes left and makes the
-  // temporary directory. InvalidArgument for a negative step, a bad id, or when another job is
-  // saving there (naming it).
+  // temporary directory. InvalidArgument for a negative step or a bad id; IoError when another job
+  // is saving there (naming it).
   static Result<std::unique_ptr<Saving>> Begin(io::Storage& storage, const std::string& root,
                                                int64_t step, const std::string& save_id);
 
@@ -49,8 +49,9 @@ class Saving {
   const std::vector<std::string>& warnings() const { return warnings_; }
 
   // Checks the ranks' records (in rank order) and files, makes the checkpoint visible, points
-  // `latest` at it and deletes old ones: with `keep` = n >= 1 the new one and the n - 1 nearest
-  // steps before it stay. On failure the temporary directory is removed.
+  // `latest` at it and deletes old ones: with `keep` = n >= 1 the new one and n - 1 others
+  // stay, the nearest steps before it first, then the nearest after it. On failure the temporary
+  // directory is removed.
   Result<Committed> Commit(const RunInfo& run, std::span<const std::string> records,
                            std::optional<int64_t> keep);
 

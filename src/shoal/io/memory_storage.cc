@@ -289,7 +289,7 @@ Result<std::unique_ptr<Lock>> MemoryStorage::TryLock(const std::string& path,
   }
   const auto [lock, is_new] = state_->locks.emplace(path, owner);
   if (!is_new) {
-    return Status::InvalidArgument("lock", fmt::format("\"{}\" is held by {}", path, lock->second));
+    return Status::IoError("lock", fmt::format("\"{}\" is held by {}", path, lock->second));
   }
   return std::unique_ptr<Lock>(std::make_unique<MemoryLock>(state_, path));
 }

@@ -263,8 +263,8 @@ Result<std::unique_ptr<Lock>> PosixStorage::TryLock(const std::string& path,
   if (::flock(descriptor.get(), LOCK_EX | LOCK_NB) != 0) {
     const int error = errno;
     if (error == EWOULDBLOCK) {
-      return Status::InvalidArgument(
-          "lock", fmt::format("\"{}\" is held by {}", path, OwnerIn(descriptor.get())));
+      return Status::IoError("lock",
+                             fmt::format("\"{}\" is held by {}", path, OwnerIn(descriptor.get())));
     }
     if (error == ENOSYS || error == ENOLCK || error == EOPNOTSUPP || error == EINVAL) {
       return Status::Unsupported("lock", fmt::format("the file system of \"{}\" has no locks: {}",

@@ -91,7 +91,7 @@ class Storage {
   virtual Result<int64_t> FreeBytes(const std::string& dir) = 0;
 
   // Takes an exclusive lock on the file `path` (created if missing, never removed) without waiting,
-  // and writes `owner` into it. InvalidArgument, with the holder's text, if another holds it;
+  // and writes `owner` into it. IoError, with the holder's text, if another holds it;
   // Unsupported if the file system has no locks.
   virtual Result<std::unique_ptr<Lock>> TryLock(const std::string& path,
                                                 const std::string& owner) = 0;

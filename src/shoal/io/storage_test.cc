@@ -140,7 +140,7 @@ TEST_P(StorageTest, RemovesFilesAndEmptyDirectoriesOnly) {
 TEST_P(StorageTest, ALockHasOneHolderWhomARefusalNames) {
   auto lock = storage().TryLock(At("lock"), "job one").value();
   const auto second = storage().TryLock(At("lock"), "job two");
-  EXPECT_EQ(second.status().code(), StatusCode::kInvalidArgument);
+  EXPECT_EQ(second.status().code(), StatusCode::kIoError);
   EXPECT_NE(second.status().message().find("job one"), std::string::npos)
       << second.status().ToString();
   lock.reset();
