@@ -4,6 +4,7 @@
 
 #include <exception>
 
+#include "pytypedefs.h"
 #include "shoal/base/status.h"
 #include "shoal/torch/status_error.h"
 

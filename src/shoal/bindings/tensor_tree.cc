@@ -3,7 +3,10 @@
 #include <nanobind/nanobind.h>
 #include <torch/csrc/autograd/python_variable.h>
 
+#include <cstddef>
 #include <vector>
+#include "pyport.h"
+#include "pytypedefs.h"
 
 namespace shoal::bindings {
 namespace {

@@ -7,6 +7,7 @@
 // instead of mixing blocks of equal size.
 #include <ATen/core/Tensor.h>
 #include <ATen/ops/empty.h>
+#include <cstdint>
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -23,6 +24,7 @@
 #include <vector>
 
 #include "shoal/base/executor.h"
+#include "shoal/base/status.h"
 #include "shoal/optim/reduce.h"
 #include "shoal/torch/comm/collectives.h"
 #include "shoal/torch/comm/failure_board.h"

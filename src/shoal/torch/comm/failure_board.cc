@@ -2,11 +2,14 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstddef>
+#include <cstdint>
 #include <exception>
 #include <string>
 #include <thread>
 #include <utility>
 #include <vector>
+#include "shoal/base/status.h"
 
 namespace shoal::comm {
 namespace {

@@ -1,10 +1,10 @@
 // A rank alone: every collective is a copy, or nothing.
 #include <ATen/ops/empty.h>
 
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "shoal/torch/comm/collectives.h"

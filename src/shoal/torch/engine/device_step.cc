@@ -8,9 +8,13 @@
 #include <ATen/ops/linalg_vector_norm.h>
 #include <ATen/ops/stack.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <optional>
 #include <vector>
 
+#include "shoal/base/status.h"
+#include "shoal/optim/optimizers.h"
 #include "shoal/torch/status_error.h"
 
 namespace shoal::engine {

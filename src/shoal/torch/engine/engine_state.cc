@@ -4,11 +4,15 @@
 #include <ATen/ops/where.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/status.h"
+#include "shoal/plan/unit_packer.h"
 #include "shoal/torch/engine/engine.h"
 #include "shoal/torch/status_error.h"
 

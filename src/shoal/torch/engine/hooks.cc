@@ -5,12 +5,15 @@
 #include <torch/csrc/autograd/functions/utils.h>
 #include <torch/csrc/autograd/graph_task.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <type_traits>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/status.h"
 #include "shoal/torch/status_error.h"
 
 namespace shoal::engine {

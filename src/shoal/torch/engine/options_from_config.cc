@@ -1,9 +1,15 @@
 #include "shoal/torch/engine/options_from_config.h"
 
+#include <cstdint>
 #include <map>
 #include <string>
 #include <vector>
 
+#include "shoal/base/status.h"
+#include "shoal/config/config.h"
+#include "shoal/optim/loss_scale.h"
+#include "shoal/optim/optimizers.h"
+#include "shoal/optim/schedule.h"
 #include "shoal/torch/dtype.h"
 #include "shoal/torch/status_error.h"
 

@@ -1,6 +1,7 @@
 #include "shoal/torch/engine/order.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <utility>
 #include <vector>

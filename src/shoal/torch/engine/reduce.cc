@@ -3,10 +3,13 @@
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/status.h"
 #include "shoal/torch/engine/copy.h"
 #include "shoal/torch/status_error.h"
 

@@ -4,12 +4,17 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/executor.h"
+#include "shoal/base/status.h"
+#include "shoal/optim/optimizers.h"
 #include "shoal/optim/reduce.h"
 #include "shoal/torch/dtype.h"
 #include "shoal/torch/engine/device_step.h"
