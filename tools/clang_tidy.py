@@ -17,6 +17,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -99,10 +100,10 @@ def fingerprint(unit: Unit) -> str:
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()
 
 
-def check(unit: Unit) -> tuple[Unit, str]:
-    """Runs clang-tidy on one unit; the output is empty when it is clean."""
+def check(unit: Unit, database: str) -> str:
+    """Runs clang-tidy on one unit of the database in a folder; empty output when it is clean."""
     done = subprocess.run(
-        [TIDY, "--quiet", "-p", str(CACHE), str(unit.file)],
+        [TIDY, "--quiet", "-p", database, str(unit.file)],
         capture_output=True,
         text=True,
         check=False,
@@ -110,8 +111,8 @@ def check(unit: Unit) -> tuple[Unit, str]:
     )
     if done.returncode == 0:
         (CLEAN / fingerprint(unit)).touch()
-        return unit, ""
-    return unit, done.stdout or done.stderr
+        return ""
+    return done.stdout or done.stderr
 
 
 def main() -> int:
@@ -126,16 +127,16 @@ def main() -> int:
     units = load_units(args.build)
     if not units:
         sys.exit(f"clang-tidy: {args.build} compiles nothing of src/")
-    database = [
-        {"file": str(u.file), "directory": u.directory, "arguments": u.arguments} for u in units
-    ]
-    (CACHE / "compile_commands.json").write_text(json.dumps(database))
-
     chosen = [u for u in units if not args.parts or any(p in str(u.file) for p in args.parts)]
     changed = [u for u in chosen if not (CLEAN / fingerprint(u)).exists()]
     found = 0
-    with ThreadPoolExecutor(args.jobs) as pool:
-        for _, output in pool.map(check, changed):
+    # A folder of its own, so that two runs on two builds do not disturb each other.
+    with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(args.jobs) as pool:
+        entries = [
+            {"file": str(u.file), "directory": u.directory, "arguments": u.arguments} for u in units
+        ]
+        (Path(folder) / "compile_commands.json").write_text(json.dumps(entries))
+        for output in pool.map(lambda unit: check(unit, folder), changed):
             if output:
                 found += 1
                 sys.stdout.write(output)
