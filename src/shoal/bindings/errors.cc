@@ -4,7 +4,6 @@
 
 #include <exception>
 
-#include "pytypedefs.h"
 #include "shoal/base/status.h"
 #include "shoal/torch/status_error.h"
 

@@ -5,8 +5,6 @@
 
 #include <cstddef>
 #include <vector>
-#include "pyport.h"
-#include "pytypedefs.h"
 
 namespace shoal::bindings {
 namespace {
