@@ -5,6 +5,7 @@
 #include "shoal/bindings/bindings.h"
 #include "shoal/bindings/errors.h"
 
+// NOLINTNEXTLINE(cppcoreguidelines-avoid-non-const-global-variables): the macro defines the module.
 NB_MODULE(_core, m) {
   m.doc() = "Native core of Shoal; use the names of the package `shoal`.";
   shoal::bindings::BindErrors(m);

@@ -11,6 +11,8 @@ template <>
 struct type_caster<at::Tensor> {
   NB_TYPE_CASTER(at::Tensor, const_name("torch.Tensor"))
 
+  // nanobind demands noexcept; copying a tensor's handle does not throw.
+  // NOLINTNEXTLINE(bugprone-exception-escape)
   bool from_python(handle source, uint8_t /*flags*/, cleanup_list* /*cleanup*/) noexcept {
     if (!THPVariable_Check(source.ptr())) return false;
     value = THPVariable_Unpack(source.ptr());

@@ -184,6 +184,7 @@ class C10dCollectives : public Collectives {
       all = all.cpu();
       const char* bytes = static_cast<const char*>(all.const_data_ptr());
       std::vector<std::string> texts;
+      texts.reserve(static_cast<size_t>(size_));
       for (int64_t r = 0; r < size_; ++r) {
         texts.emplace_back(bytes + r * widest, static_cast<size_t>(size_of[r]));
       }
