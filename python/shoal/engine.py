@@ -112,6 +112,9 @@ class Engine:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the model's forward."""
+        if self._closed:
+            msg = "[forward] the engine is closed"
+            raise core.ShoalError(msg)
         return self._module(*args, **kwargs)
 
     @property
@@ -388,7 +391,7 @@ def _require_unowned(model: nn.Module) -> None:
     for name, param in model.named_parameters():
         owner = getattr(param, _OWNER, None)
         if owner is not None and owner() is not None:
-            msg = f"[engine] parameter {name!r} belongs to another engine; close() that one first"
+            msg = f"[engine] parameter {name!r} is owned by another engine; close() that one first"
             raise ValueError(msg)
 
 

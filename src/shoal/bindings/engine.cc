@@ -12,18 +12,21 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstddef>
 #include <cstdint>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
 #include <tuple>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/dtype.h"
+#include "shoal/base/executor.h"
 #include "shoal/bindings/bindings.h"
-#include "shoal/bindings/errors.h"
-#include "shoal/bindings/tensor_caster.h"
 #include "shoal/bindings/tensor_tree.h"
+#include "shoal/config/config.h"
+#include "shoal/plan/unit_packer.h"
 #include "shoal/torch/comm/collectives.h"
 #include "shoal/torch/engine/engine.h"
 #include "shoal/torch/engine/options_from_config.h"
@@ -213,6 +216,14 @@ void BindState(nb::class_<Engine>& cls) {
              engine.SetCounters({global_step, skipped_steps, 0});
            })
       .def_prop_ro("loss_scaler", &Engine::loss_scaler, nb::rv_policy::reference_internal)
+      .def("aliases",
+           [](const Engine& engine) {
+             std::vector<std::pair<std::string, std::vector<std::string>>> result;
+             for (const auto& unit : engine.units()) {
+               for (const engine::Param& param : unit->params) result.emplace_back(param.name, param.aliases);
+             }
+             return result;
+           })
       .def("memory", &MemoryDict)
       .def("comm_counts", &CommCounts)
       .def("reset_comm_counts", [](Engine& engine) { engine.collectives().ResetCounts(); })

@@ -14,7 +14,6 @@
 
 #include "shoal/plan/arena_plan.h"
 #include "shoal/torch/dtype.h"
-#include "shoal/torch/engine/storage_access.h"
 #include "shoal/torch/status_error.h"
 
 namespace shoal::engine {
@@ -198,14 +197,6 @@ std::unique_ptr<Unit> MakeUnit(const UnitDef& def, const Options& options, int64
   auto unit = std::make_unique<Unit>();
   unit->name = def.name;
   unit->layout = Pack(def, options, num_ranks);
-  const std::string ending = "' of unit '" + def.name + "' ";
-  const std::string whose = def.params.empty() ? def.name : def.params.front().name;
-  const std::string first = def.params.size() > 1
-                                ? "a parameter ('" + whose + "', ...) of unit '" + def.name + "' "
-                                : "parameter '" + whose + ending;
-  unit->sharded_message = first + "is sharded; use engine.unsharded(...) to read or write it";
-  unit->updating_message =
-      first + "is being updated; it is readable in the next forward or in engine.unsharded(...)";
   for (size_t i = 0; i < def.params.size(); ++i) {
     const ParamDef& source = def.params[i];
     Param param;
@@ -213,6 +204,10 @@ std::unique_ptr<Unit> MakeUnit(const UnitDef& def, const Options& options, int64
     param.aliases = source.aliases;
     param.tensor = source.tensor;
     param.slice = unit->layout.slices[i];
+    const std::string who = "parameter '" + source.name + "' of unit '" + def.name + "' is ";
+    param.sharded_message = who + "sharded; use engine.unsharded(...)";
+    param.updating_message =
+        who + "being updated; it is readable in the next forward or in engine.unsharded(...)";
     param.trainable = source.tensor.requires_grad();
     param.group = source.group;
     param.sizes = source.tensor.sizes().vec();
@@ -288,24 +283,24 @@ Prepared Prepare(const Options& options, const std::vector<UnitDef>& units,
 void Install(const Options& options, Prepared& prepared) {
   const at::NoGradGuard no_grad;
   for (const auto& unit : prepared.units) {
-    unit->storage =
-        c10::Storage(c10::Storage::use_byte_size_t(), static_cast<size_t>(unit->layout.total_bytes),
-                     c10::DataPtr(nullptr, options.device), nullptr, false);
     for (Param& param : unit->params) {
       const plan::Segment& segment =
           unit->layout.segments[static_cast<size_t>(param.slice.segment)];
-      const int64_t offset = param.slice.offset_bytes / DTypeBytes(segment.dtype);
+      param.storage = c10::Storage(
+          c10::Storage::use_byte_size_t(),
+          static_cast<size_t>(param.slice.numel * DTypeBytes(segment.dtype)),
+          c10::DataPtr(nullptr, options.device), nullptr, false);
       at::Tensor view =
           at::empty({0}, at::TensorOptions().device(options.device).dtype(ToTorch(segment.dtype)));
-      view.set_(unit->storage, offset, param.sizes, param.strides);
+      view.set_(param.storage, 0, param.sizes, param.strides);
       param.tensor.mutable_grad().reset();
       param.tensor.set_data(view);
     }
     if (options.zero_stage == 3) {
-      DetachData(*unit->storage.unsafeGetStorageImpl(), unit->sharded_message);
+      DetachUnit(*unit);
       unit->residency = Residency::kSharded;
     } else {
-      AttachOwned(*unit->storage.unsafeGetStorageImpl(), unit->resident);
+      AttachUnitOwned(*unit, unit->resident);
     }
   }
   for (size_t i = 0; i < prepared.buffers.size(); ++i)

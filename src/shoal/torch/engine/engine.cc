@@ -68,7 +68,7 @@ void Engine::EnterUnit(int64_t id, std::vector<at::Tensor>& inputs) {
   const bool in_backward = CurrentGraphTask() >= 0;
   if (!in_backward) RecoverFromDeadTask();
   for (const Param& param : unit.params) {
-    if (param.tensor.storage().unsafeGetStorageImpl() != unit.storage.unsafeGetStorageImpl()) {
+    if (param.tensor.storage().unsafeGetStorageImpl() != param.storage.unsafeGetStorageImpl()) {
       Throw(Status::InvalidArgument("forward", "parameter '" + param.name + "' of unit '" +
                                                    unit.name +
                                                    "' was given other data (p.data = ..., .to()); "

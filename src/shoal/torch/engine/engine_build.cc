@@ -9,7 +9,6 @@
 #include "shoal/plan/arena_plan.h"
 #include "shoal/torch/engine/build.h"
 #include "shoal/torch/engine/engine.h"
-#include "shoal/torch/engine/storage_access.h"
 #include "shoal/torch/status_error.h"
 
 namespace shoal::engine {
@@ -107,9 +106,7 @@ void Engine::MakeArena() {
 Engine::~Engine() {
   // Parameters outlive the engine: none may point into the arena.
   for (const auto& unit : units_) {
-    if (options_.zero_stage == 3 && unit->storage && unit->residency == Residency::kUnsharded) {
-      DetachData(*unit->storage.unsafeGetStorageImpl(), unit->sharded_message);
-    }
+    if (unit->slot != nullptr && unit->residency == Residency::kUnsharded) DetachUnit(*unit);
   }
 }
 

@@ -5,7 +5,6 @@
 #include <utility>
 #include <vector>
 
-#include "shoal/torch/engine/storage_access.h"
 #include "shoal/torch/status_error.h"
 
 namespace shoal::engine {
@@ -41,6 +40,16 @@ void Gatherer::Launch(Unit& unit, Slot* slot) {
   unit.residency = Residency::kGathering;
 }
 
+void Gatherer::AwaitGather(Unit& unit) {
+  unit.residency = Residency::kSharded;  // what it stays if the wait throws
+  std::exchange(unit.gather, nullptr)->Wait();
+}
+
+void Gatherer::Discard(Unit& unit) {
+  AwaitGather(unit);
+  arena_->Release(std::exchange(unit.slot, nullptr));
+}
+
 void Gatherer::CompareRanks(const Unit& unit) {
   const std::string own = unit.name + " (" + std::to_string(unit.layout.total_bytes) + " bytes)";
   const std::vector<std::string> all = collectives_->AllGatherText(own);
@@ -56,16 +65,14 @@ void Gatherer::CompareRanks(const Unit& unit) {
 void Gatherer::Unshard(Unit& unit) {
   if (unit.residency == Residency::kUnsharded) return;
   if (unit.residency == Residency::kGathering && unit.gather_version != version_) {
-    std::exchange(unit.gather, nullptr)->Wait();
-    arena_->Release(std::exchange(unit.slot, nullptr));
-    unit.residency = Residency::kSharded;
+    Discard(unit);
   }
   if (settings_.compare_ranks) CompareRanks(unit);
   if (unit.residency == Residency::kSharded) {
     Launch(unit, arena_->Acquire(kParameterSlots, unit.layout.total_bytes));
   }
-  std::exchange(unit.gather, nullptr)->Wait();
-  AttachData(*unit.storage.unsafeGetStorageImpl(), unit.slot->data());
+  AwaitGather(unit);
+  AttachUnit(unit, unit.slot->data());
   unit.residency = Residency::kUnsharded;
 }
 
@@ -77,17 +84,14 @@ void Gatherer::Prefetch(Unit& unit) {
 void Gatherer::Reshard(Unit& unit) {
   if (settings_.zero_stage != 3 || unit.residency != Residency::kUnsharded) return;
   if (unit.hold || unit.forward_depth > 0) return;
-  DetachData(*unit.storage.unsafeGetStorageImpl(), unit.sharded_message);
+  DetachUnit(unit);
   arena_->Release(std::exchange(unit.slot, nullptr));
   unit.residency = Residency::kSharded;
 }
 
 void Gatherer::DiscardPending() {
   for (const auto& unit : *units_) {
-    if (unit->residency != Residency::kGathering) continue;
-    std::exchange(unit->gather, nullptr)->Wait();
-    arena_->Release(std::exchange(unit->slot, nullptr));
-    unit->residency = Residency::kSharded;
+    if (unit->residency == Residency::kGathering) Discard(*unit);
   }
 }
 
@@ -104,14 +108,14 @@ void Gatherer::StartUpdates(bool frozen_too) {
     hash_->Add(comm::Op::kAllGather, unit->id, unit->layout.total_bytes);
     unit->update =
         collectives_->AllGather(Buffers(*unit, unit->resident, !frozen_too), {&unit->name, step_});
-    ForbidAccess(*unit->storage.unsafeGetStorageImpl(), unit->updating_message);
+    ForbidUnit(*unit);
   }
 }
 
 void Gatherer::FinishUpdate(Unit& unit) {
   if (!unit.update) return;
   std::exchange(unit.update, nullptr)->Wait();
-  AllowAccess(*unit.storage.unsafeGetStorageImpl());
+  AllowUnit(unit);
 }
 
 void Gatherer::FinishUpdates() {

@@ -58,6 +58,8 @@ class Gatherer {
 
  private:
   void Launch(Unit& unit, Slot* slot);
+  void AwaitGather(Unit& unit);
+  void Discard(Unit& unit);
   void CompareRanks(const Unit& unit);
   std::vector<comm::GatherBuffer> Buffers(const Unit& unit, const at::Tensor& full,
                                           bool trainable_only) const;

@@ -47,11 +47,11 @@ void AttachData(c10::StorageImpl& storage, void* data) {
   storage.set_data_ptr_noswap(c10::DataPtr(data, storage.device()));
 }
 
-void AttachOwned(c10::StorageImpl& storage, const at::Tensor& owner) {
+void AttachOwned(c10::StorageImpl& storage, const at::Tensor& owner, int64_t offset_bytes) {
   LiftFlag(storage);
   auto* context = new at::Tensor(owner);
   storage.set_data_ptr_noswap(c10::DataPtr(
-      owner.mutable_data_ptr(), context,
+      static_cast<char*>(owner.mutable_data_ptr()) + offset_bytes, context,
       [](void* tensor) { delete static_cast<at::Tensor*>(tensor); }, storage.device()));
 }
 

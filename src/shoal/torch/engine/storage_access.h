@@ -10,14 +10,15 @@
 #include <ATen/core/Tensor.h>
 #include <c10/core/StorageImpl.h>
 
+#include <cstdint>
 #include <string>
 
 namespace shoal::engine {
 
 // Lets `storage` read and write `data` (borrowed; the arena owns it).
 void AttachData(c10::StorageImpl& storage, void* data);
-// The same, and `storage` keeps `owner`'s memory alive (stages 0-2: the parameters outlive the engine).
-void AttachOwned(c10::StorageImpl& storage, const at::Tensor& owner);
+// The same at owner's data + offset_bytes, and `storage` keeps `owner`'s memory alive.
+void AttachOwned(c10::StorageImpl& storage, const at::Tensor& owner, int64_t offset_bytes);
 
 // Takes the pointer away; from now on data access raises `message`.
 void DetachData(c10::StorageImpl& storage, const std::string& message);

@@ -5,7 +5,38 @@
 #include <algorithm>
 #include <vector>
 
+#include "shoal/torch/engine/storage_access.h"
+
 namespace shoal::engine {
+
+void AttachUnit(Unit& unit, void* base) {
+  for (const Param& param : unit.params) {
+    AttachData(*param.storage.unsafeGetStorageImpl(),
+               static_cast<char*>(base) + param.slice.offset_bytes);
+  }
+}
+
+void AttachUnitOwned(Unit& unit, const at::Tensor& buffer) {
+  for (const Param& param : unit.params) {
+    AttachOwned(*param.storage.unsafeGetStorageImpl(), buffer, param.slice.offset_bytes);
+  }
+}
+
+void DetachUnit(Unit& unit) {
+  for (const Param& param : unit.params) {
+    DetachData(*param.storage.unsafeGetStorageImpl(), param.sharded_message);
+  }
+}
+
+void ForbidUnit(Unit& unit) {
+  for (const Param& param : unit.params) {
+    ForbidAccess(*param.storage.unsafeGetStorageImpl(), param.updating_message);
+  }
+}
+
+void AllowUnit(Unit& unit) {
+  for (const Param& param : unit.params) AllowAccess(*param.storage.unsafeGetStorageImpl());
+}
 
 LocalRange RangeOf(const Unit& unit, const Param& param, int64_t piece_index) {
   const plan::Segment& segment = unit.layout.segments[static_cast<size_t>(param.slice.segment)];

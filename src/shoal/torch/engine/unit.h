@@ -1,7 +1,11 @@
 // Unit: the parameters that are gathered together (usually one transformer block), where their elements live on this
 // rank, and what state they are in.
 //
-// Ownership: a unit shares the storage that the user's parameters point at, owns this rank's pieces, masters, optimizer
+// [Note: a storage per parameter] Every parameter has a storage of its own, the size of its slice, so that the error of a
+// sharded one names it and saving one weight does not write its unit. A swap is one pointer per parameter (~20 ns); views
+// that autograd saved share the parameter's storage and follow it.
+//
+// Ownership: a unit shares the storages that the user's parameters point at, owns this rank's pieces, masters, optimizer
 // state and gradient pieces, and borrows slots of the arena.
 // Thread-safety: none; the engine's one-caller rule.
 #pragma once
@@ -53,6 +57,9 @@ struct Param {
   bool has_grad = false;    // got a gradient since the last step, on this rank
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;  // of the buffer's view: the parameter's own where dense
+  c10::Storage storage;          // what `tensor` points at: this parameter's slice of the unit's buffer
+  std::string sharded_message;   // raised by data access while the parameter is sharded
+  std::string updating_message;  // and while the last step's result is being gathered
 };
 
 // This rank's part of a parameter: elements [flat_begin, flat_begin + numel) of its buffer order, at `offset` in the
@@ -85,7 +92,6 @@ struct Unit {
   std::vector<Param> params;
   int64_t num_trainable = 0;
 
-  c10::Storage storage;      // what the parameters' tensors point at
   at::Tensor resident;       // stages 0-2: the full buffer, uint8; undefined at stage 3
   at::Tensor piece_storage;  // stage 3: this rank's pieces, back to back, uint8
   std::vector<Piece> pieces;  // per segment
@@ -101,11 +107,19 @@ struct Unit {
   bool hold = false;                      // stays unsharded (create_graph, unsharded())
   std::unique_ptr<comm::Pending> update;  // stages 1-2: the all-gather of the last step's result
   const void* padding_key = nullptr;      // equal for units whose buffers have the same padding
-  std::string sharded_message;
-  std::string updating_message;
 
   bool trainable() const { return num_trainable > 0; }
 };
+
+// Lets the unit's parameters read and write `base`, a buffer in the unit's layout (borrowed).
+void AttachUnit(Unit& unit, void* base);
+// The same, and the parameters keep the buffer's memory alive: they outlive the engine.
+void AttachUnitOwned(Unit& unit, const at::Tensor& buffer);
+// Takes the data away: access raises each parameter's sharded_message.
+void DetachUnit(Unit& unit);
+// Keeps the pointers; access raises updating_message until AllowUnit.
+void ForbidUnit(Unit& unit);
+void AllowUnit(Unit& unit);
 
 // This rank's part of params[i].
 LocalRange RangeOf(const Unit& unit, const Param& param, int64_t piece_index);
