@@ -61,8 +61,8 @@ struct RunInfo {
   std::string mesh;  // in Shoal's notation, "dp=2"
   int64_t zero_stage = 0;
   int64_t world_size = 1;
-  std::map<std::string, std::string> aliases;  // tied name -> name under which it is stored
-  std::string state_json = "{}";               // shared by all ranks; kept byte for byte
+  std::map<std::string, std::string> aliases = {};  // tied name -> name under which it is stored
+  std::string state_json = "{}";                    // shared by all ranks; kept byte for byte
 
   friend bool operator==(const RunInfo&, const RunInfo&) = default;
 };

@@ -10,7 +10,7 @@
 namespace shoal::ckpt {
 
 // Rank `rank`'s share of pieces that all `num_ranks` ranks hold alike: together the shares hold
-// every element once and differ by at most the largest piece below 1 MiB (larger ones are split).
+// every element once and differ by less than 2 MiB (pieces from 1 MiB on are split).
 // Every rank must pass the same pieces in the same order. Names and data stay borrowed from
 // `replicated`. @pre 0 <= rank < num_ranks, every piece's range is valid.
 std::vector<PieceToWrite> ShareOfReplicated(std::span<const PieceToWrite> replicated, int64_t rank,
