@@ -35,7 +35,7 @@ build/cmake/build.ninja: | setup
 	cmake -G Ninja -S . -B build/cmake -DSHOAL_BUILD_TORCH=ON -DPython_EXECUTABLE=$(CURDIR)/$(PY)
 
 build: setup build/cmake/build.ninja ## build the libraries, the Python module and the C++ tests
-	@ninja -C build/cmake --quiet
+	@ninja -C build/cmake
 
 install: build ## install the C++ package to PREFIX (default build/install)
 	cmake --install build/cmake --component cxx --prefix $(PREFIX)
