@@ -82,7 +82,7 @@ def environment(threads: int = 1) -> dict[str, str]:
     }
 
 
-def measured_by_peer(script: str, *arguments: str) -> dict[str, Any] | None:
+def measured_by_peer(script: str, *arguments: str, threads: int = 1) -> dict[str, Any] | None:
     """Runs a benchmark script in the peers' environment and reads its last line.
 
     None if there is no such environment (`make peers` makes it) or DeepSpeed is not in it; a peer
@@ -96,7 +96,7 @@ def measured_by_peer(script: str, *arguments: str) -> dict[str, Any] | None:
         return None
     done = subprocess.run(
         [str(PEERS_PYTHON), script, *arguments],
-        env=environment(),
+        env=environment(threads),
         capture_output=True,
         text=True,
         check=False,

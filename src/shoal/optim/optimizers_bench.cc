@@ -129,7 +129,11 @@ constexpr int64_t kLarge = int64_t{1} << 24;  // far beyond every cache
 constexpr int64_t kSmall = int64_t{1} << 14;
 
 void Large(benchmark::internal::Benchmark* bench) {
-  bench->Args({1, kLarge})->Args({2, kLarge})->UseRealTime()->Unit(benchmark::kMillisecond);
+  bench->Args({1, kLarge})
+      ->Args({2, kLarge})
+      ->UseRealTime()
+      ->MeasureProcessCPUTime()
+      ->Unit(benchmark::kMillisecond);
 }
 
 BENCHMARK(Triad)->Apply(Large);
