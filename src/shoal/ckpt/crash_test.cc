@@ -67,6 +67,11 @@ constexpr float kNew = 70;  // first value of the save that is disturbed
 void ExpectConsistent(io::MemoryStorage& storage, const Scenario& scenario, bool is_saved) {
   const auto latest = FindLatest(storage, "/root");
   ASSERT_TRUE(latest.ok()) << latest.status().ToString();
+  // `latest` is always there, and always names a complete checkpoint.
+  EXPECT_EQ(storage.Kind("/root/latest").value(), io::EntryKind::kFile);
+  for (const std::string& line : latest->skipped) {
+    EXPECT_EQ(line.find("named by"), std::string::npos) << line;
+  }
   const float value = LoadWhole(storage, latest->dir);
   if (is_saved) {
     EXPECT_EQ(value, kNew);
@@ -111,7 +116,8 @@ TEST_P(CrashTest, ADyingProcessLeavesAConsistentRoot) {
   ASSERT_GE(num_calls, 30);
   for (const FaultKind kind : {FaultKind::kStop, FaultKind::kStopInside}) {
     for (const CrashLoss loss :
-         {CrashLoss::kAllUnsynced, CrashLoss::kNothing, CrashLoss::kTornContent}) {
+         {CrashLoss::kAllUnsynced, CrashLoss::kNothing, CrashLoss::kNamesAtOddDepth,
+          CrashLoss::kNamesAtEvenDepth, CrashLoss::kTornContent}) {
       for (int64_t call = 0; call < num_calls; ++call) {
         SCOPED_TRACE("call " + std::to_string(call) + ", kind " +
                      std::to_string(static_cast<int>(kind)) + ", loss " +

@@ -162,13 +162,14 @@ Status Saving::Publish(const Manifest& manifest) {
   const std::string old_dir = io::JoinPath(root_, OldDirName(step_, save_id_));
   const bool replaces = kind != io::EntryKind::kMissing;
   if (replaces) SHOAL_RETURN_IF_ERROR(storage_.Rename(final_dir_, old_dir));
-  const Status renamed = storage_.Rename(tmp_dir_, final_dir_);
+  Status renamed = storage_.Rename(tmp_dir_, final_dir_);
   if (!renamed.ok()) {
     // Put the previous one back; if this fails too, readers find it under its other name.
     if (replaces) (void)storage_.Rename(old_dir, final_dir_);
     return renamed;
   }
   is_published_ = true;
+  // Before `latest` can become durable, the directory that it names must be.
   return storage_.SyncDir(root_);
 }
 
@@ -192,7 +193,7 @@ void Saving::Retain(std::optional<int64_t> keep, std::vector<std::string>& warni
   }
   const std::vector<int64_t> others = OtherSteps(*names, step_);
   for (size_t i = static_cast<size_t>(*keep - 1); i < others.size(); ++i) {
-    // Under a name that nobody reads before its files go.
+    // Under a name that nobody reads, durably, before its files go.
     const std::string trash = io::JoinPath(root_, TempDirName(others[i], save_id_));
     Status status = storage_.Rename(io::JoinPath(root_, StepDirName(others[i])), trash);
     if (status.ok()) status = storage_.SyncDir(root_);

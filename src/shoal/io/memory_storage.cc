@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
@@ -92,9 +93,13 @@ struct MemoryStorage::State {
 
   int64_t free_bytes() const { return std::max<int64_t>(capacity_bytes - ContentBytes(*root), 0); }
 
-  static void Lose(Node& node, CrashLoss loss) {
+  static void Lose(Node& node, CrashLoss loss, int depth) {
+    const bool is_odd = depth % 2 != 0;
     if (loss == CrashLoss::kAllUnsynced) {
       node.content = node.synced_content;
+      node.entries = node.synced_entries;
+    } else if ((loss == CrashLoss::kNamesAtOddDepth && is_odd) ||
+               (loss == CrashLoss::kNamesAtEvenDepth && !is_odd)) {
       node.entries = node.synced_entries;
     } else if (loss == CrashLoss::kTornContent && node.content != node.synced_content) {
       std::fill(node.content.begin() + static_cast<int64_t>(node.content.size() / 2),
@@ -102,7 +107,7 @@ struct MemoryStorage::State {
     }
     node.synced_content = node.content;
     node.synced_entries = node.entries;
-    for (const auto& [name, child] : node.entries) Lose(*child, loss);
+    for (const auto& [name, child] : node.entries) Lose(*child, loss, depth + 1);
   }
 
   std::mutex mutex;
@@ -298,7 +303,7 @@ void MemoryStorage::Crash(CrashLoss loss) {
   const std::lock_guard guard(state_->mutex);
   ++state_->epoch;
   state_->locks.clear();
-  State::Lose(*state_->root, loss);
+  State::Lose(*state_->root, loss, 0);
 }
 
 void MemoryStorage::FlipBit(const std::string& path, int64_t offset) {

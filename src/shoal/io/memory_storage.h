@@ -22,6 +22,10 @@ namespace shoal::io {
 enum class CrashLoss {
   kAllUnsynced,  // Unsynced content and unsynced names of directories are gone.
   kNothing,      // Everything had reached the disk by chance.
+  // As kNothing, but directories an odd (even) number of levels below "/" lose unsynced names:
+  // what happened in one directory had reached the disk before what happened in another.
+  kNamesAtOddDepth,
+  kNamesAtEvenDepth,
   kTornContent,  // Names had reached the disk; of unsynced content only the first half, then zeros.
 };
 

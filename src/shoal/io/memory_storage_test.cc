@@ -54,6 +54,18 @@ TEST(MemoryStorageTest, ACrashMayLoseNothingOrTearContent) {
   }
 }
 
+TEST(MemoryStorageTest, ACrashMayReachDirectoriesInAnyOrder) {
+  for (const bool is_odd : {false, true}) {
+    MemoryStorage storage;
+    SHOAL_ASSERT_OK(CreateDirs(storage, "/d"));
+    SHOAL_ASSERT_OK(WriteText(storage, "/f", ""));
+    SHOAL_ASSERT_OK(WriteText(storage, "/d/g", ""));
+    storage.Crash(is_odd ? CrashLoss::kNamesAtOddDepth : CrashLoss::kNamesAtEvenDepth);
+    EXPECT_EQ(storage.Kind("/f").value(), is_odd ? EntryKind::kFile : EntryKind::kMissing);
+    EXPECT_EQ(storage.Kind("/d/g").value(), is_odd ? EntryKind::kMissing : EntryKind::kFile);
+  }
+}
+
 TEST(MemoryStorageTest, ACrashReleasesLocks) {
   MemoryStorage storage;
   const auto lock = storage.TryLock("/lock", "one").value();

@@ -115,8 +115,10 @@ class PosixFile : public File {
 };
 
 Status PosixFile::WriteError(std::string_view operation, int error, int64_t needed_bytes) const {
-  const Status status = FromErrno(operation, operation, path_, error);
-  if (error != ENOSPC && error != EDQUOT) return status;
+  Status status = FromErrno(operation, operation, path_, error);
+  const bool is_full =
+      error == ENOSPC || error == EDQUOT;  // NOLINT(misc-include-cleaner): <cerrno>
+  if (!is_full) return status;
   const Result<int64_t> free = FreeBytesAt(ParentDir(path_));
   const std::string free_text = free.ok() ? std::to_string(*free) : "unknown";
   if (needed_bytes == 0) return status.WithContext(fmt::format("bytes free: {}", free_text));

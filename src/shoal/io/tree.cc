@@ -44,7 +44,7 @@ Status CreateDirs(Storage& storage, const std::string& dir) {
   while (!missing.empty()) {
     const std::string path = missing.back();
     missing.pop_back();
-    const Status status = storage.CreateDir(path);
+    Status status = storage.CreateDir(path);
     if (!status.ok()) {
       // Another process may have made it meanwhile.
       const Result<EntryKind> kind = storage.Kind(path);
