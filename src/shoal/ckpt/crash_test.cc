@@ -42,7 +42,7 @@ std::unique_ptr<io::MemoryStorage> Prepared() {
   auto storage = std::make_unique<io::MemoryStorage>();
   for (const int64_t step : {1, 2}) {
     SHOAL_EXPECT_OK(
-        SaveAll(*storage, "/root", step, Tensors(static_cast<float>(step)), {}).status());
+        SaveAll(*storage, "/ckpt", step, Tensors(static_cast<float>(step)), {}).status());
   }
   return storage;
 }
@@ -65,10 +65,10 @@ constexpr float kNew = 70;  // first value of the save that is disturbed
 
 // What must hold after the disturbed save ended with `status`.
 void ExpectConsistent(io::MemoryStorage& storage, const Scenario& scenario, bool is_saved) {
-  const auto latest = FindLatest(storage, "/root");
+  const auto latest = FindLatest(storage, "/ckpt");
   ASSERT_TRUE(latest.ok()) << latest.status().ToString();
   // `latest` is always there, and always names a complete checkpoint.
-  EXPECT_EQ(storage.Kind("/root/latest").value(), io::EntryKind::kFile);
+  EXPECT_EQ(storage.Kind("/ckpt/latest").value(), io::EntryKind::kFile);
   for (const std::string& line : latest->skipped) {
     EXPECT_EQ(line.find("named by"), std::string::npos) << line;
   }
@@ -80,19 +80,19 @@ void ExpectConsistent(io::MemoryStorage& storage, const Scenario& scenario, bool
     EXPECT_TRUE(value == 2 || value == kNew) << value;
   }
   // Every directory with the name of a complete checkpoint is one.
-  for (const std::string& name : storage.List("/root").value()) {
-    if (ParseStepDirName(name).has_value()) LoadWhole(storage, io::JoinPath("/root", name));
+  for (const std::string& name : storage.List("/ckpt").value()) {
+    if (ParseStepDirName(name).has_value()) LoadWhole(storage, io::JoinPath("/ckpt", name));
   }
   // The next save works and leaves nothing of the disturbed one.
   SHOAL_ASSERT_OK(
-      SaveAll(storage, "/root", 9, Tensors(9), {.save_id = "00000000000000ee"}).status());
-  EXPECT_EQ(LoadWhole(storage, FindLatest(storage, "/root").value().dir), 9);
-  for (const std::string& name : storage.List("/root").value()) {
+      SaveAll(storage, "/ckpt", 9, Tensors(9), {.save_id = "00000000000000ee"}).status());
+  EXPECT_EQ(LoadWhole(storage, FindLatest(storage, "/ckpt").value().dir), 9);
+  for (const std::string& name : storage.List("/ckpt").value()) {
     EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name;
     EXPECT_EQ(name.find(".old-"), std::string::npos) << name;
   }
   if (!scenario.keep.has_value()) {
-    EXPECT_EQ(LoadWhole(storage, "/root/step-00000001"), 1);
+    EXPECT_EQ(LoadWhole(storage, "/ckpt/step-00000001"), 1);
   }
 }
 
@@ -100,7 +100,7 @@ class CrashTest : public testing::TestWithParam<Scenario> {
  protected:
   static Status DisturbedSave(io::Storage& storage) {
     const SaveOptions options{.save_id = "00000000000000dd", .keep = GetParam().keep};
-    return SaveAll(storage, "/root", GetParam().step, Tensors(kNew), options).status();
+    return SaveAll(storage, "/ckpt", GetParam().step, Tensors(kNew), options).status();
   }
   // I/O calls of the save if nothing disturbs it.
   static int64_t NumCalls() {
@@ -144,9 +144,9 @@ TEST_P(CrashTest, AFailingCallLeavesAConsistentRootAndNoTemporaryFiles) {
       const Status status = DisturbedSave(storage);
       if (!status.ok()) {
         EXPECT_EQ(status.message(), "No space left on device");
-        EXPECT_NE(status.ToString().find("/root"), std::string::npos) << status.ToString();
+        EXPECT_NE(status.ToString().find("/ckpt"), std::string::npos) << status.ToString();
         // The disturbed save's own files are gone at once, so that training can go on.
-        for (const std::string& name : memory->List("/root").value()) {
+        for (const std::string& name : memory->List("/ckpt").value()) {
           EXPECT_EQ(name.find(".tmp-"), std::string::npos) << name;
         }
       }
@@ -159,8 +159,8 @@ TEST_P(CrashTest, ASuccessfulSaveSurvivesTheLossOfEverythingUnsynced) {
   const auto memory = Prepared();
   SHOAL_ASSERT_OK(DisturbedSave(*memory));
   memory->Crash(CrashLoss::kAllUnsynced);
-  const Latest latest = FindLatest(*memory, "/root").value();
-  EXPECT_EQ(latest.dir, io::JoinPath("/root", StepDirName(GetParam().step)));
+  const Latest latest = FindLatest(*memory, "/ckpt").value();
+  EXPECT_EQ(latest.dir, io::JoinPath("/ckpt", StepDirName(GetParam().step)));
   EXPECT_EQ(LoadWhole(*memory, latest.dir), kNew);
 }
 

@@ -52,7 +52,7 @@ std::string Header(const std::string& json) {
 class FormatTest : public testing::Test {
  protected:
   void SetUp() override {
-    SHOAL_ASSERT_OK(SaveAll(storage_, "/root", 7, {MakeTensor("w", 3, 1, {2})}).status());
+    SHOAL_ASSERT_OK(SaveAll(storage_, "/ckpt", 7, {MakeTensor("w", 3, 1, {2})}).status());
   }
   std::string Read(const std::string& path) {
     return io::ReadText(storage_, path, kMaxBytes).value();
@@ -65,17 +65,17 @@ TEST_F(FormatTest, RankFilesAreTheBytesOfTheExample) {
   const std::string start =
       R"({"__metadata__":{"format":"shoal-checkpoint","format_version":"1","rank":)";
   EXPECT_EQ(
-      Read("/root/step-00000007/rank-00000.safetensors"),
+      Read("/ckpt/step-00000007/rank-00000.safetensors"),
       Header(start + R"("0"},"param/w[0:2]":{"dtype":"F32","shape":[2],"data_offsets":[0,8]}})") +
           std::string("\0\0\x80\x3f\0\0\0\x40", 8));
   EXPECT_EQ(
-      Read("/root/step-00000007/rank-00001.safetensors"),
+      Read("/ckpt/step-00000007/rank-00001.safetensors"),
       Header(start + R"("1"},"param/w[2:3]":{"dtype":"F32","shape":[1],"data_offsets":[0,4]}})") +
           std::string("\0\0\x40\x40", 4));
 }
 
 TEST_F(FormatTest, TheIndexIsTheTextOfTheExample) {
-  EXPECT_EQ(Read("/root/step-00000007/index.json"), kIndex);
+  EXPECT_EQ(Read("/ckpt/step-00000007/index.json"), kIndex);
 }
 
 TEST_F(FormatTest, ThePageShowsTheSameIndex) {
@@ -86,8 +86,8 @@ TEST_F(FormatTest, ThePageShowsTheSameIndex) {
 }
 
 TEST_F(FormatTest, LatestAndTheDirectoryHaveTheirNames) {
-  EXPECT_EQ(Read("/root/latest"), "step-00000007\n");
-  EXPECT_EQ(storage_.List("/root").value(),
+  EXPECT_EQ(Read("/ckpt/latest"), "step-00000007\n");
+  EXPECT_EQ(storage_.List("/ckpt").value(),
             (std::vector<std::string>{"latest", "lock", "step-00000007"}));
 }
 

@@ -20,13 +20,13 @@ namespace {
 class LatestTest : public testing::Test {
  protected:
   void AddDir(const std::string& name, bool is_complete) {
-    SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/root/" + name));
+    SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/ckpt/" + name));
     if (is_complete) {
-      SHOAL_ASSERT_OK(io::WriteText(storage_, "/root/" + name + "/index.json", "{}"));
+      SHOAL_ASSERT_OK(io::WriteText(storage_, "/ckpt/" + name + "/index.json", "{}"));
     }
   }
   void PointTo(std::string_view text) {
-    SHOAL_ASSERT_OK(io::WriteText(storage_, "/root/latest", text));
+    SHOAL_ASSERT_OK(io::WriteText(storage_, "/ckpt/latest", text));
   }
 
   io::MemoryStorage storage_;
@@ -50,7 +50,7 @@ TEST_F(LatestTest, FollowsLatestEvenWhereAHigherStepExists) {
   AddDir("step-00000001", true);
   AddDir("step-00000002", true);
   PointTo("step-00000001\n");
-  EXPECT_EQ(FindLatest(storage_, "/root").value().dir, "/root/step-00000001");
+  EXPECT_EQ(FindLatest(storage_, "/ckpt").value().dir, "/ckpt/step-00000001");
 }
 
 TEST_F(LatestTest, WithoutLatestTakesTheHighestCompleteOneAndNamesTheRest) {
@@ -59,8 +59,8 @@ TEST_F(LatestTest, WithoutLatestTakesTheHighestCompleteOneAndNamesTheRest) {
   AddDir("step-00000011.tmp-00000000000000aa", true);
   AddDir("step-00000012.tmp-unknown", true);
   AddDir("checkpoint-13", true);
-  const Latest latest = FindLatest(storage_, "/root").value();
-  EXPECT_EQ(latest.dir, "/root/step-00000009");
+  const Latest latest = FindLatest(storage_, "/ckpt").value();
+  EXPECT_EQ(latest.dir, "/ckpt/step-00000009");
   EXPECT_EQ(latest.skipped,
             (std::vector<std::string>{"\"step-00000011.tmp-00000000000000aa\": an unfinished save",
                                       "\"step-00000010\": no index.json"}));
@@ -70,10 +70,10 @@ TEST_F(LatestTest, ALatestThatNamesNothingCompleteIsPassedOver) {
   AddDir("step-00000001", true);
   for (const char* text : {"step-00000002\n", "", "../../etc\n", "step-00000001x"}) {
     PointTo(text);
-    const Latest latest = FindLatest(storage_, "/root").value();
-    EXPECT_EQ(latest.dir, "/root/step-00000001");
+    const Latest latest = FindLatest(storage_, "/ckpt").value();
+    EXPECT_EQ(latest.dir, "/ckpt/step-00000001");
     EXPECT_EQ(latest.skipped.size(), 1U) << text;
-    SHOAL_ASSERT_OK(storage_.RemoveFile("/root/latest"));
+    SHOAL_ASSERT_OK(storage_.RemoveFile("/ckpt/latest"));
   }
 }
 
@@ -81,20 +81,20 @@ TEST_F(LatestTest, ACheckpointMovedAsideServesWhereItsPlaceIsEmpty) {
   AddDir("step-00000001", true);
   AddDir("step-00000002.old-00000000000000aa", true);
   PointTo("step-00000002\n");
-  EXPECT_EQ(FindLatest(storage_, "/root").value().dir, "/root/step-00000002.old-00000000000000aa");
+  EXPECT_EQ(FindLatest(storage_, "/ckpt").value().dir, "/ckpt/step-00000002.old-00000000000000aa");
   AddDir("step-00000002", true);
-  EXPECT_EQ(FindLatest(storage_, "/root").value().dir, "/root/step-00000002");
+  EXPECT_EQ(FindLatest(storage_, "/ckpt").value().dir, "/ckpt/step-00000002");
 }
 
 TEST_F(LatestTest, ACheckpointItselfIsItsOwnLatest) {
   AddDir("step-00000001", true);
-  EXPECT_EQ(FindLatest(storage_, "/root/step-00000001").value().dir, "/root/step-00000001");
+  EXPECT_EQ(FindLatest(storage_, "/ckpt/step-00000001").value().dir, "/ckpt/step-00000001");
 }
 
 TEST_F(LatestTest, NothingCompleteIsNotFoundAndNamesWhatThereIs) {
-  EXPECT_EQ(FindLatest(storage_, "/root").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(FindLatest(storage_, "/ckpt").status().code(), StatusCode::kNotFound);
   AddDir("step-00000001", false);
-  const Status status = FindLatest(storage_, "/root").status();
+  const Status status = FindLatest(storage_, "/ckpt").status();
   EXPECT_EQ(status.code(), StatusCode::kNotFound);
   EXPECT_NE(status.message().find("\"step-00000001\": no index.json"), std::string::npos)
       << status.ToString();

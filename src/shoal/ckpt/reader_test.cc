@@ -23,12 +23,12 @@
 namespace shoal::ckpt {
 namespace {
 
-constexpr const char* kDir = "/root/step-00000001";
+constexpr const char* kDir = "/ckpt/step-00000001";
 constexpr int64_t kHeader = 4096;
 
 std::unique_ptr<Reader> OpenSaved(io::Storage& storage, const std::vector<TestTensor>& tensors,
                                   int64_t num_ranks = 2) {
-  SHOAL_EXPECT_OK(SaveAll(storage, "/root", 1, tensors, {.num_ranks = num_ranks}).status());
+  SHOAL_EXPECT_OK(SaveAll(storage, "/ckpt", 1, tensors, {.num_ranks = num_ranks}).status());
   return Reader::Open(storage, kDir).value();
 }
 
@@ -78,7 +78,7 @@ TEST(ReaderTest, ADamagedPieceIsNamedWithFileTensorAndRank) {
     EXPECT_EQ(status.code(), StatusCode::kCorruption);
     const std::string text = status.ToString();
     EXPECT_NE(text.find("elements [4:8] of tensor \"layer.w\" (param) in "
-                        "\"/root/step-00000001/rank-00001.safetensors\", written by rank 1 are "
+                        "\"/ckpt/step-00000001/rank-00001.safetensors\", written by rank 1 are "
                         "damaged"),
               std::string::npos)
         << text;
@@ -100,7 +100,7 @@ TEST(ReaderTest, VerifyFindsEveryFlippedBitOfAFile) {
 
 TEST(ReaderTest, ATruncatedOrMissingFileIsNamed) {
   io::MemoryStorage storage;
-  SHOAL_ASSERT_OK(SaveAll(storage, "/root", 1, {MakeTensor("w", 8, 1, {4})}).status());
+  SHOAL_ASSERT_OK(SaveAll(storage, "/ckpt", 1, {MakeTensor("w", 8, 1, {4})}).status());
   const std::string path = std::string(kDir) + "/rank-00001.safetensors";
   std::string text = io::ReadText(storage, path, 1 << 20).value();
   SHOAL_ASSERT_OK(storage.RemoveFile(path));
@@ -127,12 +127,12 @@ TEST(ReaderTest, BadRequestsAreRefused) {
   std::vector<float> two(2);
   EXPECT_EQ(reader->ReadRange("w", "param", 0, 3, std::as_writable_bytes(std::span(two))).code(),
             StatusCode::kInvalidArgument);
-  EXPECT_EQ(Reader::Open(storage, "/root").status().code(), StatusCode::kNotFound);
+  EXPECT_EQ(Reader::Open(storage, "/ckpt").status().code(), StatusCode::kNotFound);
 }
 
 TEST(ReaderTest, AliasesReadTheTensorThatTheyName) {
   io::MemoryStorage storage;
-  const auto saving = Saving::Begin(storage, "/root", 1, "00000000000000aa").value();
+  const auto saving = Saving::Begin(storage, "/ckpt", 1, "00000000000000aa").value();
   const std::vector<TestTensor> tensors = {MakeTensor("embed", 4, 1, {})};
   RunInfo run = TestRun(1);
   run.aliases = {{"head", "embed"}};

@@ -29,16 +29,16 @@ std::vector<TestTensor> Tensors(float first) { return {MakeTensor("w", 8, first,
 class SavingTest : public testing::Test {
  protected:
   Status Save(int64_t step, std::optional<int64_t> keep = std::nullopt, float first = 1) {
-    return SaveAll(storage_, "/root", step, Tensors(first), {.keep = keep}).status();
+    return SaveAll(storage_, "/ckpt", step, Tensors(first), {.keep = keep}).status();
   }
   // Names in the root other than "lock" and "latest".
   std::vector<std::string> Dirs() {
-    std::vector<std::string> names = storage_.List("/root").value();
+    std::vector<std::string> names = storage_.List("/ckpt").value();
     std::erase_if(names, [](const auto& name) { return name == "lock" || name == "latest"; });
     return names;
   }
   float FirstValue() {
-    const auto reader = Reader::Open(storage_, FindLatest(storage_, "/root").value().dir).value();
+    const auto reader = Reader::Open(storage_, FindLatest(storage_, "/ckpt").value().dir).value();
     SHOAL_EXPECT_OK(reader->Verify());
     return ReadFloats(*reader, "w", 0, 1).value()[0];
   }
@@ -80,8 +80,8 @@ TEST_F(SavingTest, KeepNeverDeletesTheNewOneWhenTheRunWentBack) {
 }
 
 TEST_F(SavingTest, ForeignFilesInTheRootStay) {
-  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/root/mine"));
-  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/root/step-00000001.tmp-mine"));
+  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/ckpt/mine"));
+  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/ckpt/step-00000001.tmp-mine"));
   SHOAL_ASSERT_OK(Save(2, 1));
   EXPECT_EQ(Dirs(), (std::vector<std::string>{"mine", "step-00000001.tmp-mine", "step-00000002"}));
 }
@@ -89,49 +89,49 @@ TEST_F(SavingTest, ForeignFilesInTheRootStay) {
 TEST_F(SavingTest, BadArgumentsAreRefusedAndLeaveNothing) {
   EXPECT_EQ(Save(-1).code(), StatusCode::kInvalidArgument);
   EXPECT_EQ(Save(1, 0).code(), StatusCode::kInvalidArgument);
-  EXPECT_EQ(Saving::Begin(storage_, "/root", 1, "../x").status().code(),
+  EXPECT_EQ(Saving::Begin(storage_, "/ckpt", 1, "../x").status().code(),
             StatusCode::kInvalidArgument);
   EXPECT_EQ(Dirs(), std::vector<std::string>{});
 }
 
 TEST_F(SavingTest, ASecondJobIsRefusedAndToldWhoSaves) {
-  const auto first = Saving::Begin(storage_, "/root", 1, kId).value();
-  const Status second = Saving::Begin(storage_, "/root", 2, kOtherId).status();
+  const auto first = Saving::Begin(storage_, "/ckpt", 1, kId).value();
+  const Status second = Saving::Begin(storage_, "/ckpt", 2, kOtherId).status();
   EXPECT_EQ(second.code(), StatusCode::kIoError);
   EXPECT_NE(second.ToString().find(std::string("save ") + kId), std::string::npos)
       << second.ToString();
   EXPECT_EQ(storage_.Kind(first->tmp_dir()).value(), io::EntryKind::kDirectory);
   SHOAL_ASSERT_OK(first->Abort());
-  SHOAL_EXPECT_OK(Saving::Begin(storage_, "/root", 2, kOtherId).status());
+  SHOAL_EXPECT_OK(Saving::Begin(storage_, "/ckpt", 2, kOtherId).status());
 }
 
 TEST_F(SavingTest, WithoutLocksASaveWorksAndWarns) {
   // Kind of the root, create, sync (3 more for its parent), then the lock.
-  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/root"));
+  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/ckpt"));
   io::FaultyStorage no_locks(
       &storage_, {io::FaultKind::kError, 1, Status::Unsupported("lock", "no locks here")});
-  const auto saved = SaveAll(no_locks, "/root", 1, Tensors(1));
+  const auto saved = SaveAll(no_locks, "/ckpt", 1, Tensors(1));
   SHOAL_ASSERT_OK(saved.status());
   ASSERT_EQ(saved->warnings.size(), 1U);
   EXPECT_NE(saved->warnings[0].find("no locks here"), std::string::npos);
 }
 
 TEST_F(SavingTest, AbortAndDestructionRemoveTheTemporaryDirectory) {
-  auto saving = Saving::Begin(storage_, "/root", 1, kId).value();
+  auto saving = Saving::Begin(storage_, "/ckpt", 1, kId).value();
   SHOAL_ASSERT_OK(WriteRankFile(storage_, saving->tmp_dir(), 0, {}, "{}").status());
   SHOAL_ASSERT_OK(saving->Abort());
   EXPECT_EQ(Dirs(), std::vector<std::string>{});
   EXPECT_EQ(saving->Commit(TestRun(1), {}, {}).status().code(), StatusCode::kInvalidArgument);
-  saving = Saving::Begin(storage_, "/root", 1, kId).value();
+  saving = Saving::Begin(storage_, "/ckpt", 1, kId).value();
   saving.reset();
   EXPECT_EQ(Dirs(), std::vector<std::string>{});
 }
 
 TEST_F(SavingTest, LeftoversOfCrashesAreRemovedByTheNextSave) {
   SHOAL_ASSERT_OK(Save(1));
-  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/root/step-00000002.tmp-00000000000000cc/deep"));
-  SHOAL_ASSERT_OK(io::WriteText(storage_, "/root/latest.tmp-00000000000000cc", "step"));
-  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/root/step-00000001.old-00000000000000cc"));
+  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/ckpt/step-00000002.tmp-00000000000000cc/deep"));
+  SHOAL_ASSERT_OK(io::WriteText(storage_, "/ckpt/latest.tmp-00000000000000cc", "step"));
+  SHOAL_ASSERT_OK(io::CreateDirs(storage_, "/ckpt/step-00000001.old-00000000000000cc"));
   SHOAL_ASSERT_OK(Save(3));
   EXPECT_EQ(Dirs(), (std::vector<std::string>{"step-00000001", "step-00000003"}));
 }
@@ -139,14 +139,14 @@ TEST_F(SavingTest, LeftoversOfCrashesAreRemovedByTheNextSave) {
 TEST_F(SavingTest, ACheckpointMovedAsideIsPutBackByTheNextSave) {
   SHOAL_ASSERT_OK(Save(1));
   SHOAL_ASSERT_OK(
-      storage_.Rename("/root/step-00000001", "/root/step-00000001.old-00000000000000cc"));
+      storage_.Rename("/ckpt/step-00000001", "/ckpt/step-00000001.old-00000000000000cc"));
   SHOAL_ASSERT_OK(Save(2));
   EXPECT_EQ(Dirs(), (std::vector<std::string>{"step-00000001", "step-00000002"}));
 }
 
 TEST_F(SavingTest, MissingElementsAreRefusedAndLeaveThePreviousCheckpoint) {
   SHOAL_ASSERT_OK(Save(1));
-  const auto saving = Saving::Begin(storage_, "/root", 2, kId).value();
+  const auto saving = Saving::Begin(storage_, "/ckpt", 2, kId).value();
   const auto tensors = Tensors(1);
   // Rank 1 of 2 never wrote.
   const std::vector<std::string> records = {
@@ -158,7 +158,7 @@ TEST_F(SavingTest, MissingElementsAreRefusedAndLeaveThePreviousCheckpoint) {
 }
 
 TEST_F(SavingTest, AFileThatRankZeroDoesNotSeeIsExplained) {
-  const auto saving = Saving::Begin(storage_, "/root", 1, kId).value();
+  const auto saving = Saving::Begin(storage_, "/ckpt", 1, kId).value();
   io::MemoryStorage elsewhere;  // rank 1's own disk
   SHOAL_ASSERT_OK(io::CreateDirs(elsewhere, saving->tmp_dir()));
   const auto tensors = Tensors(1);
@@ -171,14 +171,14 @@ TEST_F(SavingTest, AFileThatRankZeroDoesNotSeeIsExplained) {
 }
 
 TEST_F(SavingTest, StateComesBackByteForByte) {
-  const auto saving = Saving::Begin(storage_, "/root", 1, kId).value();
+  const auto saving = Saving::Begin(storage_, "/ckpt", 1, kId).value();
   const std::string state = "{ \"pcg64\":340282366920938463463374607431768211455,\"x\":1e-400 }";
   RunInfo run = TestRun(1);
   run.state_json = state;
   const std::vector<std::string> records = {
       WriteRankFile(storage_, saving->tmp_dir(), 0, {}, state).value()};
   SHOAL_ASSERT_OK(saving->Commit(run, records, {}).status());
-  const auto reader = Reader::Open(storage_, "/root/step-00000001").value();
+  const auto reader = Reader::Open(storage_, "/ckpt/step-00000001").value();
   EXPECT_EQ(reader->manifest().run.state_json, state);
   EXPECT_EQ(reader->manifest().files[0].state_json, state);
 }
@@ -197,7 +197,7 @@ TEST_F(SavingTest, BytesOnDiskAreTheLogicalBytesAndSmallHeaders) {
                      .flat_end = 1 << 18,
                      .data = all.values.data() + i * (1 << 18)});
   }
-  const auto saving = Saving::Begin(storage_, "/root", 1, kId).value();
+  const auto saving = Saving::Begin(storage_, "/ckpt", 1, kId).value();
   const int64_t before = storage_.FreeBytes("/").value();
   const std::vector<std::string> records = {
       WriteRankFile(storage_, saving->tmp_dir(), 0, views, "{}").value()};
