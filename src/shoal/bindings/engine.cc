@@ -24,6 +24,7 @@
 #include "shoal/base/dtype.h"
 #include "shoal/base/executor.h"
 #include "shoal/bindings/bindings.h"
+#include "shoal/bindings/tensor_caster.h"  // IWYU pragma: keep
 #include "shoal/bindings/tensor_tree.h"
 #include "shoal/config/config.h"
 #include "shoal/plan/unit_packer.h"
