@@ -86,36 +86,36 @@ class Ranks:
     all_gather_text: Callable[[str], list[str]] = field(default=_only_self)
 
 
-def _agree(ranks: Ranks, value: Any, error: Exception | None) -> list[Any]:  # noqa: ANN401
-    """Every rank's JSON-able `value`; if any rank has an error, the same error on all ranks."""
-    message: dict[str, Any] = {"value": value}
-    if error is not None:
-        message = {"kind": type(error).__name__, "error": str(error)}
-    answers = [json.loads(text) for text in ranks.all_gather_text(json.dumps(message))]
-    failed = [(rank, answer) for rank, answer in enumerate(answers) if "error" in answer]
-    if not failed:
-        return [answer["value"] for answer in answers]
+def _agree(ranks: Ranks, payload: str, error: Exception | None) -> list[str]:
+    """Every rank's `payload`; if any rank has an error, the same error on all ranks."""
+    head = {} if error is None else {"kind": type(error).__name__, "error": str(error)}
+    # The payload, which may be large, goes as it is behind a line of JSON.
+    answers = ranks.all_gather_text(f"{json.dumps(head)}\n{payload}")
+    heads = [json.loads(answer.partition("\n")[0]) for answer in answers]
     # Ranks that stumble over the same thing say it once.
     by_text: dict[str, list[int]] = {}
-    for rank, answer in failed:
-        by_text.setdefault(answer["error"], []).append(rank)
+    for rank, told in enumerate(heads):
+        if told:
+            by_text.setdefault(told["error"], []).append(rank)
+    if not by_text:
+        return [answer.partition("\n")[2] for answer in answers]
     lines = []
     for text, which in list(by_text.items())[:_MAX_LISTED]:
         who = "rank" if len(which) == 1 else "ranks"
         lines.append(f"{text} ({who} {', '.join(map(str, which[:_MAX_LISTED]))})")
-    kind = failed[0][1]["kind"]
+    kind = next(told["kind"] for told in heads if told)
     raise _ERROR_CLASSES.get(kind, core.CheckpointError)("\n".join(lines)) from error
 
 
-def _attempt(action: Callable[[], Any]) -> tuple[Any, Exception | None]:
+def _attempt(action: Callable[[], str]) -> tuple[str, Exception | None]:
     """The result of `action`, or the error that the ranks then agree on."""
     try:
         return action(), None
-    except Exception as error:
-        return None, error
+    except Exception as error:  # raised again on all ranks by _agree
+        return "", error
 
 
-def _native(piece: Piece) -> Any:  # noqa: ANN401
+def _native(piece: Piece) -> core.CheckpointPiece:
     return core.CheckpointPiece(
         tensor=piece.tensor,
         role=piece.role,
@@ -173,51 +173,60 @@ def save(
             saving there (naming it).
         InvalidArgumentError: A bad piece, elements missing or named twice, state that is no JSON.
     """
+    saving: core.CheckpointSaving | None = None
+
+    def begin() -> str:
+        nonlocal saving
+        _check_run(run)
+        if ranks.rank != 0:
+            return ""
+        saving = core.CheckpointSaving(root=str(root), step=step, save_id=secrets.token_hex(8))
+        return saving.tmp_dir
+
+    def write() -> str:
+        own = [(_native(piece), piece.replicated) for piece in pieces]
+        return core.write_rank_file(
+            tmp_dir=tmp_dir,
+            rank=ranks.rank,
+            world_size=ranks.size,
+            pieces=[piece for piece, is_replicated in own if not is_replicated],
+            replicated=[piece for piece, is_replicated in own if is_replicated],
+            state_json=_state_text(rank_state),
+        )
+
+    def commit() -> str:
+        if saving is None:
+            return ""
+        committed = saving.commit(_run_info(run, ranks), records, keep)
+        for warning in committed.warnings:
+            _log.warning("%s", warning)
+        return committed.dir
+
+    try:
+        tmp_dir = _agree(ranks, *_attempt(begin))[0]
+        records = _agree(ranks, *_attempt(write))
+        return Path(_agree(ranks, *_attempt(commit))[0])
+    finally:
+        if saving is not None:
+            _give_up(saving)  # does nothing after a commit
+
+
+def _give_up(saving: core.CheckpointSaving) -> None:
+    """Remove the temporary files of a save that failed."""
+    try:
+        saving.abort()
+    except core.ShoalError as error:
+        _log.warning("the next save removes what this one left: %s", error)
+
+
+def _check_run(run: Mapping[str, Any]) -> None:
     unknown = sorted(run.keys() - {"mesh", "zero_stage", "aliases", "state"})
     if unknown:
         msg = f"[save] run has unknown keys {unknown}; known: mesh, zero_stage, aliases, state"
         raise core.InvalidArgumentError(msg)
 
-    def begin() -> tuple[Any, str]:
-        if ranks.rank != 0:
-            return None, ""
-        saving = core.CheckpointSaving(root=str(root), step=step, save_id=secrets.token_hex(8))
-        return saving, saving.tmp_dir
 
-    begun, error = _attempt(begin)
-    saving, own_tmp_dir = begun if error is None else (None, "")
-    try:
-        tmp_dir = _agree(ranks, own_tmp_dir, error)[0]
-
-        def write() -> str:
-            own = [(_native(piece), piece.replicated) for piece in pieces]
-            records: str = core.write_rank_file(
-                tmp_dir=tmp_dir,
-                rank=ranks.rank,
-                world_size=ranks.size,
-                pieces=[piece for piece, is_replicated in own if not is_replicated],
-                replicated=[piece for piece, is_replicated in own if is_replicated],
-                state_json=_state_text(rank_state),
-            )
-            return records
-
-        records = _agree(ranks, *_attempt(write))
-
-        def commit() -> str:
-            if saving is None:
-                return ""
-            committed = saving.commit(_run_info(run, ranks), records, keep)
-            for warning in committed.warnings:
-                _log.warning("%s", warning)
-            return str(committed.dir)
-
-        return Path(_agree(ranks, *_attempt(commit))[0])
-    finally:
-        if saving is not None:
-            saving.abort()  # removes temporary files unless it was committed
-
-
-def _run_info(run: Mapping[str, Any], ranks: Ranks) -> Any:  # noqa: ANN401
+def _run_info(run: Mapping[str, Any], ranks: Ranks) -> core.CheckpointRun:
     return core.CheckpointRun(
         shoal_version=__version__,
         torch_version=torch.__version__,
@@ -289,9 +298,9 @@ class Checkpoint:
                 lists have been compared.
         """
         wanted = list(pieces)
-        _agree(self._ranks, None, self._mismatch(wanted))
+        _agree(self._ranks, "", self._mismatch(wanted))
 
-        def read_all() -> None:
+        def read_all() -> str:
             for piece in wanted:
                 self.read(
                     piece.tensor,
@@ -300,8 +309,9 @@ class Checkpoint:
                     end=piece.end,
                     address=piece.address,
                 )
+            return ""
 
-        _agree(self._ranks, None, _attempt(read_all)[1])
+        _agree(self._ranks, *_attempt(read_all))
 
     def verify(self) -> None:
         """Read everything and check every checksum; raises CheckpointError at the first fault."""
@@ -365,17 +375,23 @@ def load(root: str | Path, *, ranks: Ranks | None = None) -> Checkpoint:
     """
     together = ranks if ranks is not None else Ranks()
 
-    def find() -> tuple[str, list[str]]:
-        if together.rank != 0:
-            return "", []
-        path, skipped = core.find_latest_checkpoint(str(root))
-        return path, list(skipped)
+    opened: Checkpoint | None = None
 
-    path, skipped = _agree(together, *_attempt(find))[0]
-    if together.rank == 0:
+    def find() -> str:
+        if together.rank != 0:
+            return ""
+        path, skipped = core.find_latest_checkpoint(str(root))
         for line in skipped:
             _log.warning("passed over %s", line)
-    checkpoint, error = _attempt(lambda: Checkpoint(path, skipped=skipped, ranks=together))
-    _agree(together, None, error)
-    opened: Checkpoint = checkpoint
+        return json.dumps([path, skipped])
+
+    def open_it() -> str:
+        nonlocal opened
+        path, skipped = json.loads(found)
+        opened = Checkpoint(path, skipped=skipped, ranks=together)
+        return ""
+
+    found = _agree(together, *_attempt(find))[0]
+    _agree(together, *_attempt(open_it))
+    assert opened is not None  # noqa: S101  (_agree raised otherwise)
     return opened
