@@ -7,6 +7,8 @@ With --check nothing is written; the exit status says whether the committed stub
 
 import argparse
 import difflib
+import importlib
+import re
 import subprocess
 import sys
 import tempfile
@@ -15,6 +17,19 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 STUB = ROOT / "python" / "shoal" / "_core.pyi"
 HEAD = "# Written by tools/make_stubs.py from shoal._core.\n"
+# The exceptions say that they are `shoal.X`, so the generator would import them from there.
+ALIAS = re.compile(r"^from shoal import (\([^)]*\)|.*)\n", re.MULTILINE)
+
+
+def exceptions() -> str:
+    """The definitions of the module's exceptions, bases first."""
+    module = importlib.import_module("shoal._core")
+    found = [v for v in vars(module).values() if isinstance(v, type) and issubclass(v, Exception)]
+    lines = []
+    for cls in sorted(found, key=lambda cls: (len(cls.__mro__), cls.__name__)):
+        bases = ", ".join(base.__name__ for base in cls.__bases__)
+        lines += [f"class {cls.__name__}({bases}):", f'    """{cls.__doc__}"""', ""]
+    return "\n".join(lines)
 
 
 def generate() -> str:
@@ -27,7 +42,8 @@ def generate() -> str:
             f"main(['-q', '-m', 'shoal._core', '-o', {str(out)!r}])"
         )
         subprocess.run([sys.executable, "-c", code], check=True, cwd=ROOT)
-        out.write_text(HEAD + out.read_text())
+        text = ALIAS.sub("", out.read_text())
+        out.write_text(HEAD + text + "\n" + exceptions())
         ruff = [str(Path(sys.executable).parent / "ruff"), "--quiet"]
         config = ["--config", str(ROOT / "pyproject.toml")]
         fix = [ruff[0], "check", *ruff[1:], *config, "--select", "I,F401,UP", "--fix-only"]

@@ -3,18 +3,18 @@
 Importing touches no device, starts no thread and writes no environment variable.
 """
 
-from shoal._load import core as _core
+from shoal import _load
 from shoal.config import Config
 from shoal.engine import Engine
 from shoal.mesh import Mesh
 from shoal.version import __version__
 
-ShoalError = _core.ShoalError
-InvalidArgumentError = _core.InvalidArgumentError
-ConfigError = _core.ConfigError
-CheckpointError = _core.CheckpointError
-CollectiveTimeout = _core.CollectiveTimeout
-UnsupportedError = _core.UnsupportedError
+ShoalError = _load.core.ShoalError
+InvalidArgumentError = _load.core.InvalidArgumentError
+ConfigError = _load.core.ConfigError
+CheckpointError = _load.core.CheckpointError
+CollectiveTimeout = _load.core.CollectiveTimeout
+UnsupportedError = _load.core.UnsupportedError
 
 __all__ = [
     "CheckpointError",

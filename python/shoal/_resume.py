@@ -167,7 +167,7 @@ def _dim_order(tensor: torch.Tensor) -> tuple[int, ...]:
     """Dims from slowest to fastest varying; empty for row-major."""
     if tensor.is_contiguous():
         return ()
-    return tuple(sorted(range(tensor.dim()), key=lambda dim: -tensor.stride(dim)))
+    return tuple(sorted(range(tensor.dim()), key=lambda dim: -tensor.stride()[dim]))
 
 
 def _loss_scale_state(scaler: Any) -> dict[str, Any] | None:  # noqa: ANN401

@@ -98,38 +98,49 @@ void PostForward(const EnginePtr& engine, int64_t unit, nb::handle outputs) {
 }
 
 void BindHooks(nb::class_<Engine>& cls) {
-  cls.def("unit_pre_forward",
+  cls.def(
+         "unit_pre_forward",
+         [](const EnginePtr& engine, int64_t unit) {
+           return nb::cpp_function([engine, unit](nb::handle, nb::handle args, nb::handle kwargs) {
+             return PreForward(engine, unit, args, kwargs);
+           });
+         },
+         nb::sig(
+             "def unit_pre_forward(self, unit: int) -> collections.abc.Callable[..., typing.Any]"))
+      .def(
+          "unit_post_forward",
           [](const EnginePtr& engine, int64_t unit) {
-            return nb::cpp_function([engine, unit](nb::handle, nb::handle args, nb::handle kwargs) {
-              return PreForward(engine, unit, args, kwargs);
-            });
-          })
-      .def("unit_post_forward",
-           [](const EnginePtr& engine, int64_t unit) {
-             // After an exception in the forward the outputs are None.
-             return nb::cpp_function(
-                 [engine, unit](nb::handle, nb::handle, nb::handle outputs) {
-                   PostForward(engine, unit, outputs);
-                 },
-                 nb::arg("module"), nb::arg("args"), nb::arg("outputs").none());
-           })
-      .def("model_pre_forward",
-           [](const EnginePtr& engine) {
-             return nb::cpp_function([engine](nb::handle, nb::handle) {
-               const nb::gil_scoped_release released;
-               engine->BeginForward();
-             });
-           })
-      .def("model_post_forward", [](const EnginePtr& engine) {
-        return nb::cpp_function(
-            [engine](nb::handle, nb::handle, nb::handle outputs) {
-              std::vector<at::Tensor> tensors;
-              CollectGradTensors(outputs, tensors);
+            // After an exception in the forward the outputs are None.
+            return nb::cpp_function(
+                [engine, unit](nb::handle, nb::handle, nb::handle outputs) {
+                  PostForward(engine, unit, outputs);
+                },
+                nb::arg("module"), nb::arg("args"), nb::arg("outputs").none());
+          },
+          nb::sig("def unit_post_forward(self, unit: int) -> collections.abc.Callable[..., "
+                  "typing.Any]"))
+      .def(
+          "model_pre_forward",
+          [](const EnginePtr& engine) {
+            return nb::cpp_function([engine](nb::handle, nb::handle) {
               const nb::gil_scoped_release released;
-              engine->EndForward(tensors);
-            },
-            nb::arg("module"), nb::arg("args"), nb::arg("outputs").none());
-      });
+              engine->BeginForward();
+            });
+          },
+          nb::sig("def model_pre_forward(self) -> collections.abc.Callable[..., typing.Any]"))
+      .def(
+          "model_post_forward",
+          [](const EnginePtr& engine) {
+            return nb::cpp_function(
+                [engine](nb::handle, nb::handle, nb::handle outputs) {
+                  std::vector<at::Tensor> tensors;
+                  CollectGradTensors(outputs, tensors);
+                  const nb::gil_scoped_release released;
+                  engine->EndForward(tensors);
+                },
+                nb::arg("module"), nb::arg("args"), nb::arg("outputs").none());
+          },
+          nb::sig("def model_post_forward(self) -> collections.abc.Callable[..., typing.Any]"));
 }
 
 nb::dict MemoryDict(const Engine& engine) {
@@ -221,7 +232,8 @@ void BindState(nb::class_<Engine>& cls) {
            [](const Engine& engine) {
              std::vector<std::pair<std::string, std::vector<std::string>>> result;
              for (const auto& unit : engine.units()) {
-               for (const engine::Param& param : unit->params) result.emplace_back(param.name, param.aliases);
+               for (const engine::Param& param : unit->params)
+                 result.emplace_back(param.name, param.aliases);
              }
              return result;
            })
