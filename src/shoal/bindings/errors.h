@@ -1,14 +1,12 @@
-// The one place where Status becomes a Python exception (style.md: "converted exactly once at the border").
+// The one place where Status becomes a Python exception.
 //
-//   Status code            Python class (all derive from shoal.ShoalError(RuntimeError))
-//   InvalidArgument        ShoalError, also ValueError: shoal.InvalidArgumentError; ConfigError in config
-//   Timeout                shoal.CollectiveTimeout
-//   IoError, Corruption,
-//   NotFound               shoal.CheckpointError in ckpt, else ShoalError
-//   Unsupported            shoal.UnsupportedError
-//   others                 ShoalError
+//   Status code         Python class (all derive from shoal.ShoalError(RuntimeError))
+//   InvalidArgument     InvalidArgumentError (also ValueError); in config: ConfigError
+//   Timeout             CollectiveTimeout
+//   Unsupported         UnsupportedError
+//   any other           in ckpt: CheckpointError; else ShoalError
 //
-// Thread-safety: callers hold the GIL when an exception crosses into Python; throwing itself needs no GIL.
+// Thread-safety: callers hold the GIL when an exception crosses into Python; throwing needs none.
 #pragma once
 
 #include <nanobind/nanobind.h>

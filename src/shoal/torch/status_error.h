@@ -1,5 +1,6 @@
-// StatusError: a Status on its way through frames that only exceptions cross (autograd's engine, module hooks).
-// bindings/errors.cc turns it into the Python class of its code; C++ users catch it as std::runtime_error.
+// StatusError: a Status on its way through frames that only exceptions cross (autograd's engine,
+// module hooks). bindings/errors.cc turns it into the Python class of its code; C++ users catch it
+// as std::runtime_error.
 #pragma once
 
 #include <stdexcept>

@@ -1,4 +1,5 @@
-// Counts operations for Collectives::Counts(). Not thread-safe: used from the one place that issues operations.
+// Counts operations for Collectives::Counts(). Not thread-safe: used from the one place that issues
+// operations.
 #pragma once
 
 #include <array>

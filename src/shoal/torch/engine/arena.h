@@ -1,12 +1,13 @@
-// Arena: the memory that full parameters and full gradients pass through, allocated once when the engine is built.
+// Arena: the memory that full parameters and full gradients pass through, allocated once when the
+// engine is built.
 //
-// Size classes of equal slots; the number of slots comes from the plan (plan/arena_plan.h) and is printed with it.
-// Demand beyond the plan (unsharded(), create_graph, modules out of order) takes overflow memory from torch's allocator,
-// counted, and never blocks. Which slot is given depends only on the order of Acquire and Release, so addresses repeat
-// from step to step.
+// Size classes of equal slots; the number of slots comes from the plan (plan/arena_plan.h) and is
+// printed with it. Demand beyond the plan (unsharded(), create_graph, modules out of order) takes
+// overflow memory from torch's allocator, counted, and never blocks. Which slot is given depends
+// only on the order of Acquire and Release, so addresses repeat from step to step.
 //
-// Streams: a released slot carries an event of the stream that used it; Acquire makes the current stream wait for it.
-// Thread-safety: none; used under the engine's one-caller rule.
+// Streams: a released slot carries an event of the stream that used it; Acquire makes the current
+// stream wait for it. Thread-safety: none; used under the engine's one-caller rule.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -25,23 +26,25 @@ namespace shoal::engine {
 struct Slot {
   at::Tensor buffer;  // uint8, `bytes` long
   int64_t bytes = 0;
-  bool overflow = false;             // from torch's allocator, freed on release
+  bool overflow = false;              // from torch's allocator, freed on release
   std::deque<Slot*>* pool = nullptr;  // where it goes back to; null for overflow
-  const void* zeroed_for = nullptr;  // the padding pattern that is known to be zero in it
+  const void* zeroed_for = nullptr;   // the padding pattern that is known to be zero in it
   std::optional<c10::Event> released;
 
   void* data() const { return buffer.mutable_data_ptr(); }
 };
 
 struct SlotClass {
-  std::string purpose;  // "parameters", "gradients", "reduce scratch": slots are not shared across purposes
+  std::string
+      purpose;  // "parameters", "gradients", "reduce scratch": slots are not shared across purposes
   int64_t bytes = 0;
   int64_t num_slots = 0;
 };
 
 class Arena {
  public:
-  // Allocates all slots on `device`, outside inference mode. Torch's out-of-memory error passes through.
+  // Allocates all slots on `device`, outside inference mode. Torch's out-of-memory error passes
+  // through.
   Arena(at::Device device, std::vector<SlotClass> classes);
 
   // A slot of `purpose` with exactly `bytes`: a free one, else overflow memory.

@@ -286,10 +286,10 @@ void Install(const Options& options, Prepared& prepared) {
     for (Param& param : unit->params) {
       const plan::Segment& segment =
           unit->layout.segments[static_cast<size_t>(param.slice.segment)];
-      param.storage = c10::Storage(
-          c10::Storage::use_byte_size_t(),
-          static_cast<size_t>(param.slice.numel * DTypeBytes(segment.dtype)),
-          c10::DataPtr(nullptr, options.device), nullptr, false);
+      param.storage =
+          c10::Storage(c10::Storage::use_byte_size_t(),
+                       static_cast<size_t>(param.slice.numel * DTypeBytes(segment.dtype)),
+                       c10::DataPtr(nullptr, options.device), nullptr, false);
       at::Tensor view =
           at::empty({0}, at::TensorOptions().device(options.device).dtype(ToTorch(segment.dtype)));
       view.set_(param.storage, 0, param.sizes, param.strides);

@@ -5,7 +5,8 @@
 
 namespace shoal::engine {
 
-// view = grad, with cast. On the CPU, same dtype and same dense strides are one memcpy: it costs a tenth of a copy_.
+// view = grad, with cast. On the CPU, same dtype and same dense strides are one memcpy: it costs a
+// tenth of a copy_.
 void CopyInto(const at::Tensor& view, const at::Tensor& grad);
 
 }  // namespace shoal::engine

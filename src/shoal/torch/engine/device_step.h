@@ -1,4 +1,5 @@
-// The optimizer step on devices other than the CPU, through torch's fused optimizers and device-generic operators.
+// The optimizer step on devices other than the CPU, through torch's fused optimizers and
+// device-generic operators.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -13,9 +14,10 @@ namespace shoal::engine {
 
 // Runs of pieces that are updated alike; all vectors have one entry per run.
 struct DeviceUpdate {
-  std::vector<at::Tensor> masters;              // master dtype
-  std::vector<at::Tensor> grads;                // reduce or accumulate dtype
-  std::vector<at::Tensor> computes;             // compute dtype, to be written; undefined where the master is it
+  std::vector<at::Tensor> masters;  // master dtype
+  std::vector<at::Tensor> grads;    // reduce or accumulate dtype
+  std::vector<at::Tensor>
+      computes;  // compute dtype, to be written; undefined where the master is it
   std::vector<std::vector<at::Tensor>> states;  // [state][run], master dtype
 };
 

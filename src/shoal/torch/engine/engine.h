@@ -1,14 +1,17 @@
-// Engine: trains one model sharded over the ranks of its collectives (ZeRO stages 0-3, Rajbhandari et al. 2020,
-// arXiv:1910.02054). A value: it owns its units, arena, optimizer state and collectives; nothing is process-wide.
+// Engine: trains one model sharded over the ranks of its collectives (ZeRO stages 0-3, Rajbhandari
+// et al. 2020, arXiv:1910.02054). A value: it owns its units, arena, optimizer state and
+// collectives; nothing is process-wide.
 //
-// [Note: life of a step] Forward: the modules' hooks call EnterUnit / LeaveUnit around every entry of a unit. Backward:
-// autograd calls OnUnitOutputGradient before a unit's backward, OnParamGradient per parameter, OnUnitInputGradients when
-// a call's inputs have their gradients; the end of the outermost graph task finishes the reduces. Step: one agreement over
-// ranks, one pass over the pieces.
+// [Note: life of a step] Forward: the modules' hooks call EnterUnit / LeaveUnit around every entry
+// of a unit. Backward: autograd calls OnUnitOutputGradient before a unit's backward,
+// OnParamGradient per parameter, OnUnitInputGradients when a call's inputs have their gradients;
+// the end of the outermost graph task finishes the reduces. Step: one agreement over ranks, one
+// pass over the pieces.
 //
-// Threads: one caller at a time (hooks run on autograd's thread while the caller waits for it). None needs the GIL.
-// Errors: StatusError; autograd passes it through. After a failed collective the engine refuses further work.
-// Units: bytes where a name says so; gradients are averaged over ranks and micro-batches.
+// Threads: one caller at a time (hooks run on autograd's thread while the caller waits for it).
+// None needs the GIL. Errors: StatusError; autograd passes it through. After a failed collective
+// the engine refuses further work. Units: bytes where a name says so; gradients are averaged over
+// ranks and micro-batches.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -36,14 +39,14 @@ namespace shoal::engine {
 
 // Bytes that the engine holds on this rank, by kind, as allocated.
 struct MemoryUse {
-  int64_t params = 0;         // full parameters (stages 0-2) or this rank's pieces (stage 3)
-  int64_t master = 0;         // 0 where the parameters are the masters
+  int64_t params = 0;  // full parameters (stages 0-2) or this rank's pieces (stage 3)
+  int64_t master = 0;  // 0 where the parameters are the masters
   int64_t optimizer = 0;
   int64_t gradients = 0;      // pieces and, when reduced at the boundary, the units' own buffers
   int64_t arena = 0;          // slots, all kinds
   int64_t overflow_peak = 0;  // highest use beyond the arena
   int64_t overflow_count = 0;
-  int64_t padding = 0;        // of one copy of the model's buffers
+  int64_t padding = 0;  // of one copy of the model's buffers
 };
 
 // One tensor of the training state as this rank holds it.
@@ -52,15 +55,15 @@ struct StatePiece {
   std::string role;  // "param", "master", "exp_avg", ...
   at::Tensor data;   // 1-D view of this rank's elements
   std::vector<int64_t> global_shape;
-  int64_t flat_begin = 0;  // in elements of the parameter, in buffer order
+  int64_t flat_begin = 0;   // in elements of the parameter, in buffer order
   bool replicated = false;  // every rank holds the same elements
 };
 
 // Scalars that resume a run.
 struct Counters {
-  int64_t global_step = 0;   // applied updates
+  int64_t global_step = 0;  // applied updates
   int64_t skipped_steps = 0;
-  int64_t micro_step = 0;    // micro-batches of the step under way
+  int64_t micro_step = 0;  // micro-batches of the step under way
 };
 
 class Engine : public BackwardListener, public std::enable_shared_from_this<Engine> {
@@ -76,8 +79,8 @@ class Engine : public BackwardListener, public std::enable_shared_from_this<Engi
   void BeginForward();
   void EndForward(const std::vector<at::Tensor>& outputs);
 
-  // One entry of a unit. `inputs`: the tensors that require grad; replaced by wrapped ones where the engine needs to know
-  // when their gradients are there.
+  // One entry of a unit. `inputs`: the tensors that require grad; replaced by wrapped ones where
+  // the engine needs to know when their gradients are there.
   void EnterUnit(int64_t unit, std::vector<at::Tensor>& inputs);
   void LeaveUnit(int64_t unit, const std::vector<at::Tensor>& outputs);
 
@@ -92,17 +95,20 @@ class Engine : public BackwardListener, public std::enable_shared_from_this<Engi
   bool Step();
   bool is_boundary() const { return counters_.micro_step + 1 == options_.accumulation; }
 
-  // Drops gradients and state of a failed forward or backward; the micro-batches of this step start anew.
+  // Drops gradients and state of a failed forward or backward; the micro-batches of this step start
+  // anew.
   void Reset();
 
   // Full parameters of all units stay readable, and writable, between these two. Collective.
   void Unshard();
   void ReshardAndAbsorb();
 
-  // Full tensors by parameter name, on the CPU. role: "param", "master", an optimizer state's name, or "grad" (of the last
-  // backward, averaged). Collective. `keep`: whether this rank wants the result.
+  // Full tensors by parameter name, on the CPU. role: "param", "master", an optimizer state's name,
+  // or "grad" (of the last backward, averaged). Collective. `keep`: whether this rank wants the
+  // result.
   std::vector<std::pair<std::string, at::Tensor>> FullState(const std::string& role, bool keep);
-  // One parameter's full gradient of the last backward, averaged; undefined if it has none. Collective.
+  // One parameter's full gradient of the last backward, averaged; undefined if it has none.
+  // Collective.
   at::Tensor FullGradient(const std::string& param);
 
   // This rank's pieces of everything that a checkpoint holds. Valid until the next step.
@@ -111,7 +117,7 @@ class Engine : public BackwardListener, public std::enable_shared_from_this<Engi
   void StateLoaded();
   Counters counters() const { return counters_; }
   void SetCounters(const Counters& counters);
-  std::vector<int64_t> ParamUpdates() const;          // per trainable parameter
+  std::vector<int64_t> ParamUpdates() const;  // per trainable parameter
   void SetParamUpdates(const std::vector<int64_t>& updates);
   optim::LossScaler* loss_scaler() { return loss_scaler_.get(); }
 
@@ -127,7 +133,8 @@ class Engine : public BackwardListener, public std::enable_shared_from_this<Engi
   const Options& options() const { return options_; }
   comm::Collectives& collectives() { return *collectives_; }
 
-  // Gives groups and hooks back. Parameters keep their values at stages 0-2, stay sharded at stage 3. Idempotent.
+  // Gives groups and hooks back. Parameters keep their values at stages 0-2, stay sharded at
+  // stage 3. Idempotent.
   void Close();
   bool closed() const { return closed_; }
 
@@ -182,13 +189,13 @@ class Engine : public BackwardListener, public std::enable_shared_from_this<Engi
   std::vector<std::vector<Call>> calls_;  // per unit, a stack
 
   Backward backward_ = Backward::kNone;
-  bool task_died_ = false;       // a bare graph task was destroyed before its end
-  bool graph_kept_ = false;      // this backward ran with grad mode on (create_graph)
-  int64_t forward_depth_ = 0;    // of the whole model
-  int64_t backwards_ = 0;        // since the last micro-step
-  bool unsharded_ = false;       // between Unshard and ReshardAndAbsorb
+  bool task_died_ = false;     // a bare graph task was destroyed before its end
+  bool graph_kept_ = false;    // this backward ran with grad mode on (create_graph)
+  int64_t forward_depth_ = 0;  // of the whole model
+  int64_t backwards_ = 0;      // since the last micro-step
+  bool unsharded_ = false;     // between Unshard and ReshardAndAbsorb
   Counters counters_;
-  int64_t attempts_ = 0;         // optimizer steps, applied or skipped
+  int64_t attempts_ = 0;  // optimizer steps, applied or skipped
   double grad_norm_ = 0.0;
   bool was_step_applied_ = false;
   bool warned_non_finite_ = false;

@@ -1,9 +1,10 @@
 // Gatherer: makes units' full parameters readable and takes them away again.
 //
-// Stage 3: unshard is an all-gather into a slot of the arena and one swap of the storage's pointer; reshard takes the
-// pointer away. Every write to shards raises the version; a gather of an older version is waited for and discarded.
-// Stages 1-2: after a step each unit's updated range is all-gathered in place; until that is waited for, the unit's
-// storage refuses access. Stage 0: nothing to do.
+// Stage 3: unshard is an all-gather into a slot of the arena and one swap of the storage's pointer;
+// reshard takes the pointer away. Every write to shards raises the version; a gather of an older
+// version is waited for and discarded. Stages 1-2: after a step each unit's updated range is
+// all-gathered in place; until that is waited for, the unit's storage refuses access. Stage 0:
+// nothing to do.
 //
 // Ownership: borrows units, collectives and arena from the engine, which outlives it.
 // Thread-safety: none; the engine's one-caller rule.
@@ -37,7 +38,8 @@ class Gatherer {
   void Unshard(Unit& unit);
   // Starts the gather if the unit is sharded and a planned slot is free.
   void Prefetch(Unit& unit);
-  // Takes the parameters away, unless the unit is held or one of its modules runs. Stage 3 only; else nothing.
+  // Takes the parameters away, unless the unit is held or one of its modules runs. Stage 3 only;
+  // else nothing.
   void Reshard(Unit& unit);
   // Waits for and drops gathers whose unit was not entered.
   void DiscardPending();
@@ -47,7 +49,8 @@ class Gatherer {
   // Shards were written: gathers of the old version are worthless. @pre no gather is pending.
   void RaiseVersion() { ++version_; }
 
-  // Stages 1-2: starts the all-gather of every unit's trainable (or all) segments from its ranks' pieces.
+  // Stages 1-2: starts the all-gather of every unit's trainable (or all) segments from its ranks'
+  // pieces.
   void StartUpdates(bool frozen_too = false);
   // Waits for that of one unit.
   void FinishUpdate(Unit& unit);

@@ -1,8 +1,8 @@
-// The autograd nodes and hooks through which a backward reaches the engine. They hold the engine weakly: a graph that
-// outlives its engine raises instead of touching freed memory.
+// The autograd nodes and hooks through which a backward reaches the engine. They hold the engine
+// weakly: a graph that outlives its engine raises instead of touching freed memory.
 //
-// Threads: autograd calls them on the thread of the backward (the caller's on the CPU, the device's worker elsewhere),
-// without the GIL.
+// Threads: autograd calls them on the thread of the backward (the caller's on the CPU, the device's
+// worker elsewhere), without the GIL.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -30,29 +30,35 @@ class BackwardListener {
 };
 
 // Intrusive in torch 2.13, shared_ptr in 2.11.
-using NodePtr = decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
+using NodePtr =
+    decltype(torch::autograd::impl::grad_accumulator(std::declval<const at::Tensor&>()));
 
 inline constexpr int64_t kModel = -1;
 
-// Makes the backward of `output` call OnUnitOutputGradient(unit), or OnModelOutputGradient for kModel, before it runs:
-// a hook on its grad_fn and, where it is a view, on its base's (an in-place operation on a view replaces its own).
-void HookOutput(const at::Tensor& output, const std::weak_ptr<BackwardListener>& listener, int64_t unit);
+// Makes the backward of `output` call OnUnitOutputGradient(unit), or OnModelOutputGradient for
+// kModel, before it runs: a hook on its grad_fn and, where it is a view, on its base's (an in-place
+// operation on a view replaces its own).
+void HookOutput(const at::Tensor& output, const std::weak_ptr<BackwardListener>& listener,
+                int64_t unit);
 
-// One identity node for all of `inputs` (each requires grad): OnUnitInputGradients(unit) fires when all their gradients
-// are there. Returns tensors that share storage and version with the inputs.
+// One identity node for all of `inputs` (each requires grad): OnUnitInputGradients(unit) fires when
+// all their gradients are there. Returns tensors that share storage and version with the inputs.
 std::vector<at::Tensor> WrapInputs(const std::vector<at::Tensor>& inputs,
                                    const std::weak_ptr<BackwardListener>& listener, int64_t unit);
 
 // What in-place operations on wrapped inputs did is given to the originals, as plain torch would.
-// Throws InvalidArgument naming `unit_name` where that is impossible (the input is a view or a leaf).
-void PropagateInPlace(const std::vector<at::Tensor>& originals, const std::vector<at::Tensor>& wrapped,
-                      const std::vector<int64_t>& versions, const std::string& unit_name);
+// Throws InvalidArgument naming `unit_name` where that is impossible (the input is a view or a
+// leaf).
+void PropagateInPlace(const std::vector<at::Tensor>& originals,
+                      const std::vector<at::Tensor>& wrapped, const std::vector<int64_t>& versions,
+                      const std::string& unit_name);
 
-// A post hook on the parameter's AccumulateGrad node. The tensor's own post-accumulate slot stays the user's.
+// A post hook on the parameter's AccumulateGrad node. The tensor's own post-accumulate slot stays
+// the user's.
 class GradientHook {
  public:
-  GradientHook(const at::Tensor& param, const std::weak_ptr<BackwardListener>& listener, int64_t unit,
-               int64_t index);
+  GradientHook(const at::Tensor& param, const std::weak_ptr<BackwardListener>& listener,
+               int64_t unit, int64_t index);
   ~GradientHook();
   GradientHook(const GradientHook&) = delete;
   GradientHook& operator=(const GradientHook&) = delete;

@@ -1,7 +1,8 @@
 // ForwardOrder: the sequence in which units are entered, and what it predicts.
 //
-// A forward is recorded; the next one is expected to repeat it, and the backward to run it in reverse. A prediction that
-// fails costs one gather on demand and never correctness. Ranks that run the same model predict the same.
+// A forward is recorded; the next one is expected to repeat it, and the backward to run it in
+// reverse. A prediction that fails costs one gather on demand and never correctness. Ranks that run
+// the same model predict the same.
 //
 // Thread-safety: none.
 #pragma once
@@ -16,7 +17,8 @@ class ForwardOrder {
  public:
   // A forward of the whole model starts.
   void Begin();
-  // A unit is entered; the result is the next `depth` units that the last record expects (may be fewer).
+  // A unit is entered; the result is the next `depth` units that the last record expects (may be
+  // fewer).
   std::vector<int64_t> Enter(int64_t unit, int64_t depth);
   // The forward ended: what was entered becomes the record.
   void End();

@@ -1,6 +1,6 @@
-// OrderHash: a rolling hash of the collectives that this rank issued since the last step. Blocks have equal sizes, so
-// ranks that disagree about the order would mix weights without any error; the hash rides on the step's all-reduce and
-// gates the update.
+// OrderHash: a rolling hash of the collectives that this rank issued since the last step. Blocks
+// have equal sizes, so ranks that disagree about the order would mix weights without any error; the
+// hash rides on the step's all-reduce and gates the update.
 //
 // Thread-safety: none.
 #pragma once

@@ -1,20 +1,23 @@
-// Reducer: takes gradients from autograd, one copy each, and sums them over ranks into the units' gradient pieces.
+// Reducer: takes gradients from autograd, one copy each, and sums them over ranks into the units'
+// gradient pieces.
 //
 // [Note: when gradients are reduced]
-// "Each backward": stages 2 and 3, and stage 1 without accumulation. A unit's gradients are copied into a slot of the
-// arena (the copy is the cast to the reduce dtype); when the last one has come, the slot is reduce-scattered into the
-// unit's piece, added if the piece holds earlier micro-batches.
-// "At the boundary": stage 0, stage 1 with accumulation, stage 3 with accumulate="unreduced". Gradients are summed in a
-// buffer of the unit's own; in the last micro-batch's backward that buffer is reduced once.
-// A gradient that comes after its unit was reduced in this backward (reentrant checkpointing of a module called twice) is
-// taken into a fresh slot and reduced at the end of the backward.
+// "Each backward": stages 2 and 3, and stage 1 without accumulation. A unit's gradients are copied
+// into a slot of the arena (the copy is the cast to the reduce dtype); when the last one has come,
+// the slot is reduce-scattered into the unit's piece, added if the piece holds earlier
+// micro-batches. "At the boundary": stage 0, stage 1 with accumulation, stage 3 with
+// accumulate="unreduced". Gradients are summed in a buffer of the unit's own; in the last
+// micro-batch's backward that buffer is reduced once. A gradient that comes after its unit was
+// reduced in this backward (reentrant checkpointing of a module called twice) is taken into a fresh
+// slot and reduced at the end of the backward.
 //
-// [Note: canonical order] Reduces go out in one order on every rank: the reverse of the agreed forward order, at first
-// the order of construction. A unit that is not complete holds back those behind it; at the end of the backward all
-// units that remain are reduced, zeros standing in for gradients that never came. Units that no forward of this step
-// entered do not hold back.
+// [Note: canonical order] Reduces go out in one order on every rank: the reverse of the agreed
+// forward order, at first the order of construction. A unit that is not complete holds back those
+// behind it; at the end of the backward all units that remain are reduced, zeros standing in for
+// gradients that never came. Units that no forward of this step entered do not hold back.
 //
-// Ownership: borrows units, collectives and arena. Thread-safety: none; the engine's one-caller rule.
+// Ownership: borrows units, collectives and arena. Thread-safety: none; the engine's one-caller
+// rule.
 #pragma once
 
 #include <cstdint>
@@ -73,16 +76,17 @@ class Reducer {
 
  private:
   struct State {
-    GradViews fill;                // the slot being filled; empty buffer when there is none
+    GradViews fill;  // the slot being filled; empty buffer when there is none
     Slot* slot = nullptr;
-    std::vector<bool> filled;      // parameters whose slice of `fill` (or, kAtBoundary, `sum`) holds gradients
-    GradViews sum;                 // kAtBoundary: the unit's own buffer, accumulate dtype
-    int64_t num_received = 0;      // parameters whose gradient came in this backward
+    std::vector<bool>
+        filled;     // parameters whose slice of `fill` (or, kAtBoundary, `sum`) holds gradients
+    GradViews sum;  // kAtBoundary: the unit's own buffer, accumulate dtype
+    int64_t num_received = 0;  // parameters whose gradient came in this backward
     std::vector<bool> received;
-    bool launched = false;         // reduced in this backward
-    bool reduced = false;          // kAtBoundary: `sum` was reduced in this window
+    bool launched = false;  // reduced in this backward
+    bool reduced = false;   // kAtBoundary: `sum` was reduced in this window
     bool entered = false;
-    bool piece_has_data = false;   // piece.grad holds gradients of this window
+    bool piece_has_data = false;  // piece.grad holds gradients of this window
   };
   struct InFlight {
     std::vector<std::unique_ptr<comm::Pending>> pending;

@@ -1,12 +1,13 @@
 // Stepper: one optimizer step over this rank's pieces.
 //
-// [Note: the step's vector] One all-reduce carries what all ranks must agree on: the sum of squares of the gradients, the
-// order hash h and h^2 (ranks that issued different collectives have N * sum(h^2) != (sum h)^2), the same for the hash of
-// the forward's order, and one entry per trainable parameter that counts the ranks on which it got a gradient. All ranks
-// see the same sums, so they decide alike: skip or apply, which parameters, which order.
+// [Note: the step's vector] One all-reduce carries what all ranks must agree on: the sum of squares
+// of the gradients, the order hash h and h^2 (ranks that issued different collectives have N *
+// sum(h^2) != (sum h)^2), the same for the hash of the forward's order, and one entry per trainable
+// parameter that counts the ranks on which it got a gradient. All ranks see the same sums, so they
+// decide alike: skip or apply, which parameters, which order.
 //
-// On the CPU one pass does unscale, clip, update and the compute-dtype copy (optim/). Elsewhere torch's fused optimizers
-// run on the pieces, and the vector costs one host read per step.
+// On the CPU one pass does unscale, clip, update and the compute-dtype copy (optim/). Elsewhere
+// torch's fused optimizers run on the pieces, and the vector costs one host read per step.
 //
 // Ownership: borrows from the engine. Thread-safety: none; the engine's one-caller rule.
 #pragma once
@@ -27,9 +28,10 @@ namespace shoal::engine {
 
 struct StepResult {
   bool applied = false;
-  double grad_norm = 0.0;      // before clipping, of the averaged gradients; may be inf or nan
-  bool order_agreed = false;   // all ranks ran the same forward order
-  std::string first_non_finite;  // a parameter with non-finite gradients on this rank; empty if none
+  double grad_norm = 0.0;     // before clipping, of the averaged gradients; may be inf or nan
+  bool order_agreed = false;  // all ranks ran the same forward order
+  std::string
+      first_non_finite;  // a parameter with non-finite gradients on this rank; empty if none
 };
 
 class Stepper {
@@ -40,8 +42,9 @@ class Stepper {
   // Allocates masters' optimizer state for every trainable piece.
   void AllocateStates();
 
-  // @pre gradients are reduced. `lr` per parameter group. `mean_divisor`: ranks x micro-batches (x loss scale).
-  // Throws Internal when ranks issued different collectives since the last step: nothing is updated then.
+  // @pre gradients are reduced. `lr` per parameter group. `mean_divisor`: ranks x micro-batches (x
+  // loss scale). Throws Internal when ranks issued different collectives since the last step:
+  // nothing is updated then.
   StepResult Step(const std::vector<double>& lr, double mean_divisor, const OrderHash& issued,
                   double forward_order_hash, int64_t step);
 

@@ -1,8 +1,8 @@
 // How a parameter's storage is given memory, loses it, and says why it may not be read.
 //
-// A sharded parameter keeps identity, shape and strides; only its storage's data pointer is taken away and every later
-// data access (kernels, numpy, dlpack, pickle, ...) raises the given message. Emptying the storage instead would crash
-// kernels and make torch.save write nothing.
+// A sharded parameter keeps identity, shape and strides; only its storage's data pointer is taken
+// away and every later data access (kernels, numpy, dlpack, pickle, ...) raises the given message.
+// Emptying the storage instead would crash kernels and make torch.save write nothing.
 //
 // Thread-safety: as torch's storages: none.
 #pragma once

@@ -1,12 +1,13 @@
-// Unit: the parameters that are gathered together (usually one transformer block), where their elements live on this
-// rank, and what state they are in.
+// Unit: the parameters that are gathered together (usually one transformer block), where their
+// elements live on this rank, and what state they are in.
 //
-// [Note: a storage per parameter] Every parameter has a storage of its own, the size of its slice, so that the error of a
-// sharded one names it and saving one weight does not write its unit. A swap is one pointer per parameter (~20 ns); views
-// that autograd saved share the parameter's storage and follow it.
+// [Note: a storage per parameter] Every parameter has a storage of its own, the size of its slice,
+// so that the error of a sharded one names it and saving one weight does not write its unit. A swap
+// is one pointer per parameter (~20 ns); views that autograd saved share the parameter's storage
+// and follow it.
 //
-// Ownership: a unit shares the storages that the user's parameters point at, owns this rank's pieces, masters, optimizer
-// state and gradient pieces, and borrows slots of the arena.
+// Ownership: a unit shares the storages that the user's parameters point at, owns this rank's
+// pieces, masters, optimizer state and gradient pieces, and borrows slots of the arena.
 // Thread-safety: none; the engine's one-caller rule.
 #pragma once
 
@@ -52,37 +53,41 @@ struct Param {
   plan::Slice slice;
   bool trainable = false;
   int64_t group = 0;
-  int64_t index = -1;       // among all trainable parameters of the engine; -1 if frozen
-  int64_t updates = 0;      // optimizer updates that it has seen
-  bool has_grad = false;    // got a gradient since the last step, on this rank
+  int64_t index = -1;     // among all trainable parameters of the engine; -1 if frozen
+  int64_t updates = 0;    // optimizer updates that it has seen
+  bool has_grad = false;  // got a gradient since the last step, on this rank
   std::vector<int64_t> sizes;
   std::vector<int64_t> strides;  // of the buffer's view: the parameter's own where dense
-  c10::Storage storage;          // what `tensor` points at: this parameter's slice of the unit's buffer
+  c10::Storage storage;  // what `tensor` points at: this parameter's slice of the unit's buffer
   std::string sharded_message;   // raised by data access while the parameter is sharded
   std::string updating_message;  // and while the last step's result is being gathered
 };
 
-// This rank's part of a parameter: elements [flat_begin, flat_begin + numel) of its buffer order, at `offset` in the
-// piece of its segment. numel may be 0.
+// This rank's part of a parameter: elements [flat_begin, flat_begin + numel) of its buffer order,
+// at `offset` in the piece of its segment. numel may be 0.
 struct LocalRange {
   int64_t offset = 0;
   int64_t flat_begin = 0;
   int64_t numel = 0;
 };
 
-// This rank's piece of one segment, and what is trained beside it. Tensors are 1-D of Segment::piece_numel elements.
+// This rank's piece of one segment, and what is trained beside it. Tensors are 1-D of
+// Segment::piece_numel elements.
 struct Piece {
-  at::Tensor compute;              // compute dtype; at stages 0-2 a view into the unit's buffer
-  at::Tensor master;               // master dtype; the same tensor as `compute` when dtypes agree; undefined if frozen
+  at::Tensor compute;  // compute dtype; at stages 0-2 a view into the unit's buffer
+  at::Tensor
+      master;  // master dtype; the same tensor as `compute` when dtypes agree; undefined if frozen
   std::vector<at::Tensor> states;  // optimizer state, master dtype
-  at::Tensor grad;                 // reduced gradients, summed over ranks and micro-batches, not yet averaged
+  at::Tensor grad;  // reduced gradients, summed over ranks and micro-batches, not yet averaged
 };
 
-// A buffer being filled with a unit's unreduced gradients: views of it in the shape of each parameter.
+// A buffer being filled with a unit's unreduced gradients: views of it in the shape of each
+// parameter.
 struct GradViews {
-  at::Tensor buffer;                 // uint8
-  std::vector<at::Tensor> segments;  // per segment, 1-D of Segment::numel in the reduce dtype; undefined if frozen
-  std::vector<at::Tensor> params;    // per parameter; undefined if frozen
+  at::Tensor buffer;  // uint8
+  std::vector<at::Tensor>
+      segments;  // per segment, 1-D of Segment::numel in the reduce dtype; undefined if frozen
+  std::vector<at::Tensor> params;  // per parameter; undefined if frozen
 };
 
 struct Unit {
@@ -92,9 +97,9 @@ struct Unit {
   std::vector<Param> params;
   int64_t num_trainable = 0;
 
-  at::Tensor resident;       // stages 0-2: the full buffer, uint8; undefined at stage 3
-  at::Tensor piece_storage;  // stage 3: this rank's pieces, back to back, uint8
-  std::vector<Piece> pieces;  // per segment
+  at::Tensor resident;                // stages 0-2: the full buffer, uint8; undefined at stage 3
+  at::Tensor piece_storage;           // stage 3: this rank's pieces, back to back, uint8
+  std::vector<Piece> pieces;          // per segment
   std::vector<int64_t> grad_offsets;  // per segment, in a gradient buffer; -1 if frozen
   int64_t grad_bytes = 0;             // of a buffer of unreduced gradients
   int64_t scratch_bytes = 0;          // that the reduce-scatter wants beside it
@@ -128,6 +133,7 @@ LocalRange RangeOf(const Unit& unit, const Param& param, int64_t piece_index);
 GradViews MakeGradViews(const Unit& unit, const at::Tensor& buffer, at::ScalarType dtype);
 
 // A typed 1-D view of bytes [offset, offset + numel * element size) of a uint8 buffer.
-at::Tensor TypedView(const at::Tensor& buffer, int64_t offset_bytes, int64_t numel, at::ScalarType dtype);
+at::Tensor TypedView(const at::Tensor& buffer, int64_t offset_bytes, int64_t numel,
+                     at::ScalarType dtype);
 
 }  // namespace shoal::engine
