@@ -1,4 +1,4 @@
-"""Loads the native core, after checking that the torch here is the torch that it was built against."""
+"""Loads the native core, after checking that this torch is the one that it was built against."""
 
 import torch
 

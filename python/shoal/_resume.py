@@ -2,8 +2,8 @@
 
 Tensors: every parameter's compute copy (role "param"), its master ("master", where it is another
 tensor), optimizer state ("exp_avg", ...) and persistent buffers ("buffer"), each rank its own
-elements. JSON: counters, updates per parameter, loss scale, the caller's state; per rank the state of
-its random generators.
+elements. JSON: counters, updates per parameter, loss scale, the caller's state; per rank the state
+of its random generators.
 """
 
 from __future__ import annotations
@@ -55,9 +55,7 @@ def save(
         run={
             "mesh": str(engine.mesh),
             "zero_stage": engine.config.zero_stage,
-            "aliases": {
-                alias: name for name, aliases in native.aliases() for alias in aliases
-            },
+            "aliases": {alias: name for name, aliases in native.aliases() for alias in aliases},
             "state": state,
         },
         rank_state=_random_state(),
@@ -99,7 +97,8 @@ def load(engine: Engine, root: str | Path) -> dict[str, Any]:
         _restore_random_state(opened.rank_state(engine.rank))
     else:
         _log.warning(
-            "the checkpoint was saved by %d ranks, now there are %d: random generators go on as they are",
+            "the checkpoint was saved by %d ranks, now there are %d: "
+            "random generators go on as they are",
             opened.world_size,
             engine.world_size,
         )
@@ -174,7 +173,10 @@ def _loss_scale_state(scaler: Any) -> dict[str, Any] | None:  # noqa: ANN401
     if scaler is None:
         return None
     state = scaler.state
-    return {name: getattr(state, name) for name in ("scale", "num_updates", "last_overflow", "hysteresis")}
+    return {
+        name: getattr(state, name)
+        for name in ("scale", "num_updates", "last_overflow", "hysteresis")
+    }
 
 
 def _restore_loss_scale(scaler: Any, saved: Mapping[str, Any] | None) -> None:  # noqa: ANN401

@@ -7,8 +7,8 @@ A unit is usually one transformer block. The rule, in this order:
 3. the children of every `torch.nn.ModuleList` that has at least two children with parameters.
 
 Outermost wins. Every other module that owns parameters directly is a unit of its own, entered by
-that module. A parameter reachable from several units (tied) forms a unit of its own that each of its
-owners enters.
+that module. A parameter reachable from several units (tied) forms a unit of its own that each of
+its owners enters.
 """
 
 from __future__ import annotations
@@ -38,7 +38,9 @@ class UnitPlan:
     entries: list[nn.Module] = field(default_factory=list)
 
 
-def plan_units(model: nn.Module, units: Sequence[type[nn.Module] | str] | None = None) -> list[UnitPlan]:
+def plan_units(
+    model: nn.Module, units: Sequence[type[nn.Module] | str] | None = None
+) -> list[UnitPlan]:
     """Return the units of `model` in the order of its modules.
 
     Raises ValueError when `units` names something that the model does not have.
@@ -122,7 +124,7 @@ def _list_children(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             for child_name, child in module.named_children()
             if any(True for _ in child.parameters())
         ]
-        if len(children) < 2:  # noqa: PLR2004  (a list of one is no repetition)
+        if len(children) < 2:
             continue
         for child_name, child in children:
             yield (f"{name}.{child_name}" if name else child_name), child
@@ -137,9 +139,7 @@ def _assign_modules(model: nn.Module, blocks: dict[str, nn.Module]) -> dict[str,
     result: dict[str, str] = {}
     for name, module in model.named_modules(remove_duplicate=False):
         first = first_name.setdefault(module, name)
-        block = next(
-            (root for root in blocks if name == root or name.startswith(f"{root}.")), None
-        )
+        block = next((root for root in blocks if name == root or name.startswith(f"{root}.")), None)
         result[name] = block if block is not None else (first or "(model)")
     return result
 

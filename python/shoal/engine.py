@@ -110,7 +110,7 @@ class Engine:
         add(self._module.register_forward_pre_hook(pre, prepend=True))
         add(self._module.register_forward_hook(native.model_post_forward(), always_call=True))
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401  (what the model gives)
         """Run the model's forward."""
         if self._closed:
             msg = "[forward] the engine is closed"
@@ -171,7 +171,7 @@ class Engine:
         try:
             self._core.abort_backward()
         except core.ShoalError:
-            return  # a collective failed: the error under way says so, and nothing can be waited for
+            return  # a collective failed: the error under way says so, nothing can be waited for
 
     def step(self) -> bool:
         """Count a micro-batch; at the boundary of accumulation update the parameters.
@@ -185,7 +185,7 @@ class Engine:
         """Drop gradients and state of a failed forward or backward."""
         self._core.reset()
 
-    def train(self, mode: bool = True) -> Self:  # noqa: FBT001, FBT002  (torch's signature)
+    def train(self, mode: bool = True) -> Self:
         """Set training mode; returns the engine."""
         self._module.train(mode)
         return self
@@ -275,7 +275,9 @@ class Engine:
         keep = self.rank == 0 or not rank0_only
         return dict(self._core.full_state("master", keep))
 
-    def full_optimizer_state(self, *, rank0_only: bool = False) -> dict[str, dict[str, torch.Tensor]]:
+    def full_optimizer_state(
+        self, *, rank0_only: bool = False
+    ) -> dict[str, dict[str, torch.Tensor]]:
         """Optimizer state by parameter name, then by state name ("exp_avg", ...). Collective."""
         keep = self.rank == 0 or not rank0_only
         result: dict[str, dict[str, torch.Tensor]] = {}
@@ -296,7 +298,13 @@ class Engine:
         msg = "[grad] the argument is no parameter of the engine's model"
         raise ValueError(msg)
 
-    def save(self, root: str | Path, *, user_state: Mapping[str, Any] | None = None, keep: int | None = None) -> Path:
+    def save(
+        self,
+        root: str | Path,
+        *,
+        user_state: Mapping[str, Any] | None = None,
+        keep: int | None = None,
+    ) -> Path:
         """Write a checkpoint `root/step-NNNNNNNN` and point `root/latest` at it. Collective.
 
         Args:
@@ -407,10 +415,14 @@ def _group_indices(
         overrides.append(options)
         for param in group["params"]:
             if id(param) not in known:
-                msg = f"[engine] param_groups[{len(overrides) - 2}] has a parameter that is not in the model"
+                msg = (
+                    f"[engine] param_groups[{len(overrides) - 2}] has a parameter "
+                    "that is not in the model"
+                )
                 raise ValueError(msg)
             if id(param) in index_of:
-                msg = f"[engine] a parameter is in param_groups {index_of[id(param)] - 1} and {len(overrides) - 2}"
+                first, second = index_of[id(param)] - 1, len(overrides) - 2
+                msg = f"[engine] a parameter is in param_groups {first} and {second}"
                 raise ValueError(msg)
             index_of[id(param)] = len(overrides) - 1
     return overrides, lambda param: index_of.get(id(param), 0)
