@@ -38,7 +38,7 @@ namespace shoal::engine {
 inline constexpr const char* kGradientSlots = "gradients";
 inline constexpr const char* kScratchSlots = "reduce scratch";
 
-// [Note: when gradients are reduced]
+// See [Note: when gradients are reduced]
 enum class ReduceWhen {
   kEachBackward,
   kAtBoundary,
