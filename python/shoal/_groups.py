@@ -18,11 +18,15 @@ if TYPE_CHECKING:
 class Groups:
     """The gather group and the reduce group of one engine (the same object when shared).
 
-    `names` are torch's registered names, empty for a rank alone.
+    `names` are torch's registered names, empty for a rank alone. Groups over a part of the job's
+    ranks are left to torch, which ends them with its default group: torch names them by ranks and
+    number of living groups, so a destroyed one's name, and with it stale addresses in the store,
+    would come again.
     """
 
     gather: Any
     reduce: Any
+    disposable: bool = True
 
     @property
     def names(self) -> tuple[str, str]:
@@ -36,7 +40,7 @@ class Groups:
         groups = [self.gather] if self.gather is self.reduce else [self.gather, self.reduce]
         self.gather = self.reduce = None
         for group in groups:
-            if group is not None and dist.is_initialized():
+            if group is not None and self.disposable and dist.is_initialized():
                 dist.destroy_process_group(group)
 
 
@@ -86,14 +90,17 @@ def make_groups(
         )
         raise ValueError(msg)
 
+    whole = len(ranks) == dist.get_world_size()
+
     def make(purpose: str) -> Any:  # noqa: ANN401  (ProcessGroup is untyped in torch)
         return dist.new_group(
             list(ranks),
             timeout=timeout,
             backend=backend,
-            use_local_synchronization=True,
+            use_local_synchronization=not whole,
             group_desc=f"shoal:{purpose}",
         )
 
     gather = make("gather")
-    return Groups(gather=gather, reduce=gather if shared else make("reduce"))
+    reduce = gather if shared else make("reduce")
+    return Groups(gather=gather, reduce=reduce, disposable=whole)
