@@ -5,14 +5,18 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 
-#include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/dtype.h"
+#include "shoal/base/status.h"
 #include "shoal/plan/arena_plan.h"
+#include "shoal/plan/unit_packer.h"
 #include "shoal/torch/dtype.h"
 #include "shoal/torch/status_error.h"
 
@@ -98,6 +102,7 @@ at::ScalarType ComputeType(const at::Tensor& tensor, const Options& options) {
 
 plan::UnitLayout Pack(const UnitDef& def, const Options& options, int64_t num_ranks) {
   std::vector<plan::ParamSpec> specs;
+  specs.reserve(def.params.size());
   for (const ParamDef& param : def.params) {
     specs.push_back({param.name, param.tensor.numel(),
                      FromTorch(ComputeType(param.tensor, options)), param.tensor.requires_grad()});
@@ -234,6 +239,19 @@ std::string DescribeOptions(const Options& options, size_t num_buffers) {
   return text.str();
 }
 
+// A buffer as it will be: on the engine's device, equal on all ranks, in the compute dtype if
+// floating.
+at::Tensor PrepareBuffer(const at::Tensor& buffer, const Options& options,
+                         comm::Collectives& collectives) {
+  at::Tensor value = buffer.detach().to(options.device).contiguous().clone();
+  if (value.numel() > 0) {
+    collectives.Broadcast(
+        TypedView(value.view({-1}), 0, static_cast<int64_t>(value.nbytes()), at::kByte), 0, {});
+  }
+  const bool floating = IsRealFloat(FromTorch(buffer.scalar_type()));
+  return floating ? value.to(options.compute_dtype) : value;
+}
+
 }  // namespace
 
 Prepared Prepare(const Options& options, const std::vector<UnitDef>& units,
@@ -268,14 +286,8 @@ Prepared Prepare(const Options& options, const std::vector<UnitDef>& units,
     prepared.units.push_back(std::move(unit));
   }
   for (const at::Tensor& buffer : buffers) {
-    const bool floating = IsRealFloat(FromTorch(buffer.scalar_type()));
-    at::Tensor value = buffer.detach().to(options.device).contiguous().clone();
-    if (value.numel() > 0) {
-      collectives.Broadcast(
-          TypedView(value.view({-1}), 0, static_cast<int64_t>(value.nbytes()), at::kByte), 0, {});
-    }
     prepared.buffers.push_back(buffer);
-    prepared.new_buffers.push_back(floating ? value.to(options.compute_dtype) : value);
+    prepared.new_buffers.push_back(PrepareBuffer(buffer, options, collectives));
   }
   return prepared;
 }

@@ -5,12 +5,18 @@
 #include <ATen/core/grad_mode.h>
 #include <torch/csrc/autograd/engine.h>
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "shoal/base/log.h"
+#include "shoal/base/status.h"
+#include "shoal/config/config.h"
+#include "shoal/optim/optimizers.h"
+#include "shoal/optim/schedule.h"
 #include "shoal/torch/status_error.h"
 
 namespace shoal::engine {
@@ -209,6 +215,7 @@ void Engine::Reset() {
 
 std::vector<double> Engine::LearningRates() const {
   std::vector<double> rates;
+  rates.reserve(options_.groups.size());
   for (const optim::Hyper& hyper : options_.groups) {
     rates.push_back(optim::LearningRate(options_.schedule, hyper.lr, counters_.global_step));
   }

@@ -27,6 +27,17 @@ int64_t Bytes(const at::Tensor& tensor) {
   return tensor.defined() ? static_cast<int64_t>(tensor.nbytes()) : 0;
 }
 
+// Appends copies of the parameters that lie in one segment, cut out of its full values.
+void AppendParams(const Unit& unit, size_t segment, const at::Tensor& full,
+                  std::vector<std::pair<std::string, at::Tensor>>& result) {
+  for (const Param& param : unit.params) {
+    if (param.slice.segment != static_cast<int64_t>(segment)) continue;
+    const at::Tensor view = full.as_strided(param.sizes, param.strides,
+                                            full.storage_offset() + param.slice.offset_elements);
+    result.emplace_back(param.name, view.clone().cpu());
+  }
+}
+
 }  // namespace
 
 void Engine::Unshard() {
@@ -110,6 +121,8 @@ std::vector<std::pair<std::string, at::Tensor>> Engine::FullState(const std::str
   }
   std::vector<std::pair<std::string, at::Tensor>> result;
   const bool sharded = options_.zero_stage != 0;
+  const double divisor = static_cast<double>(collectives_->size()) *
+                         static_cast<double>(options_.accumulation) * loss_scale();
   for (const auto& unit : units_) {
     for (size_t s = 0; s < unit->pieces.size(); ++s) {
       const at::Tensor piece = PieceOf(*unit, s, role);
@@ -120,18 +133,7 @@ std::vector<std::pair<std::string, at::Tensor>> Engine::FullState(const std::str
         collectives_->AllGather({{full, piece}}, {&unit->name, attempts_})->Wait();
       }
       if (!keep) continue;
-      for (const Param& param : unit->params) {
-        if (param.slice.segment != static_cast<int64_t>(s)) continue;
-        at::Tensor view = full.as_strided(param.sizes, param.strides,
-                                          full.storage_offset() + param.slice.offset_elements);
-        if (role == kGradRole) {
-          const double divisor = static_cast<double>(collectives_->size()) *
-                                 static_cast<double>(options_.accumulation) * loss_scale();
-          result.emplace_back(param.name, view.div(divisor).cpu());
-        } else {
-          result.emplace_back(param.name, view.clone().cpu());
-        }
-      }
+      AppendParams(*unit, s, role == kGradRole ? full.div(divisor) : full, result);
     }
   }
   return result;

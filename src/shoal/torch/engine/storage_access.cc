@@ -7,6 +7,7 @@
 
 #include <c10/core/StorageImpl.h>
 
+#include <cstdint>
 #include <string>
 #include <type_traits>
 #include <utility>

@@ -3,8 +3,11 @@
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <vector>
 
+#include "shoal/plan/unit_packer.h"
 #include "shoal/torch/engine/storage_access.h"
 
 namespace shoal::engine {
