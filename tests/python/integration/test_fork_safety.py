@@ -103,7 +103,17 @@ def stub(tmp_path_factory: pytest.TempPathFactory) -> Path:
     source.write_text(STUB + bodies)
     library = folder / "libcuda.so.1"
     subprocess.run(
-        [compiler, "-shared", "-fPIC", "-O1", "-o", str(library), str(source)], check=True
+        [
+            compiler,
+            "-shared",
+            "-fPIC",
+            "-O1",
+            "-Wl,-soname,libcuda.so.1",
+            "-o",
+            str(library),
+            str(source),
+        ],
+        check=True,
     )
     return folder
 
@@ -114,6 +124,7 @@ def run_watched(stub: Path, code: str) -> str:
     calls.unlink(missing_ok=True)
     env = rank_environment() | {
         "LD_PRELOAD": str(stub / "libcuda.so.1"),
+        "LD_LIBRARY_PATH": str(stub),
         "STUB_CALLS": str(calls),
     }
     done = subprocess.run(
@@ -137,7 +148,7 @@ def test_stub_counts(stub: Path) -> None:
     "use",
     [
         "import shoal",
-        "import shoal; shoal.Mesh(dp=2); shoal.Config({'shoal': {}, 'optimizer': "
+        "import shoal; shoal.Mesh(dp=2); shoal.Config.from_dict({'shoal': {}, 'optimizer': "
         "{'type': 'AdamW', 'params': {'lr': 1e-3}}, 'train_micro_batch_size_per_gpu': 1})",
     ],
     ids=["import", "config_and_mesh"],
@@ -211,7 +222,7 @@ def test_forked_child_computes_on_the_gpu() -> None:
     code = """
 import os, torch, shoal
 shoal.Mesh(dp=2)
-shoal.Config({"shoal": {}, "train_micro_batch_size_per_gpu": 1})
+shoal.Config.from_dict({"shoal": {}, "train_micro_batch_size_per_gpu": 1})
 pid = os.fork()
 if pid == 0:
     device = torch.accelerator.current_accelerator()
