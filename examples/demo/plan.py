@@ -15,7 +15,7 @@ class Plan:
     steps: int
     micro_batch: int = 8
     accumulation: int = 2
-    learning_rate: float = 2.5e-3
+    learning_rate: float
     warmup_steps: int
     evaluation_windows: int
     sample_bytes: int
@@ -33,6 +33,7 @@ class Plan:
             stage=stage,
             world_size=world_size,
             steps=40 if short else 320,
+            learning_rate=1e-3 if short else 2e-3,
             warmup_steps=5 if short else 30,
             evaluation_windows=-(-(64 if short else 512) // batch) * batch,
             sample_bytes=120 if short else 400,

@@ -16,6 +16,7 @@ TINY = Plan(
     world_size=2,
     steps=6,
     micro_batch=2,
+    learning_rate=1e-3,
     warmup_steps=2,
     evaluation_windows=8,
     sample_bytes=20,
