@@ -1,4 +1,5 @@
-// Uses a value, a factory that succeeds and one that fails, through the installed headers and library only.
+// Uses a value, a factory that succeeds and one that fails, through the installed headers and
+// library only.
 #include <cstdio>
 
 #include "shoal/base/status.h"
