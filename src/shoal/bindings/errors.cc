@@ -82,8 +82,8 @@ void BindErrors(nb::module_& m) {
         } catch (const StatusException& error) {
           PyErr_SetString(ClassOf(*static_cast<Classes*>(payload), error), error.what());
         } catch (const StatusError& error) {
-          const StatusException general(error.status());
-          PyErr_SetString(ClassOf(*static_cast<Classes*>(payload), general), error.what());
+          const StatusException plain(error.status());
+          PyErr_SetString(ClassOf(*static_cast<Classes*>(payload), plain), error.what());
         }
       },
       classes);

@@ -1,11 +1,16 @@
 // Construction of an Engine: units, arena, optimizer state, hooks.
 #include <algorithm>
+#include <cstddef>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/executor.h"
+#include "shoal/base/heap.h"
+#include "shoal/optim/loss_scale.h"
 #include "shoal/plan/arena_plan.h"
 #include "shoal/torch/engine/build.h"
 #include "shoal/torch/engine/engine.h"
@@ -26,6 +31,7 @@ std::vector<SlotClass> ScratchClasses(const std::vector<std::unique_ptr<Unit>>& 
     slots_by_bytes[bytes] = std::max(slots_by_bytes[bytes], std::min<int64_t>(slots, 2));
   }
   std::vector<SlotClass> classes;
+  classes.reserve(slots_by_bytes.size());
   for (const auto& [bytes, slots] : slots_by_bytes)
     classes.push_back({kScratchSlots, bytes, slots});
   return classes;
@@ -62,6 +68,7 @@ void Engine::Initialise(const std::vector<UnitDef>& units, const std::vector<at:
   prepared.units = std::move(units_);
   Install(options_, prepared);
   units_ = std::move(prepared.units);
+  ReleaseFreeHeap();  // what the model's own tensors and the staging buffers left behind
   if (options_.groups.empty()) return;
   for (const auto& unit : units_) {
     for (size_t i = 0; i < unit->params.size(); ++i) {
@@ -74,6 +81,7 @@ void Engine::Initialise(const std::vector<UnitDef>& units, const std::vector<at:
 
 void Engine::MakeArena() {
   std::vector<plan::UnitMemory> demands;
+  demands.reserve(units_.size());
   const bool trains = !options_.groups.empty();
   for (const auto& unit : units_) {
     demands.push_back({unit->name, unit->layout.total_bytes, trains ? unit->grad_bytes : 0});
@@ -83,6 +91,7 @@ void Engine::MakeArena() {
   plan_options.prefetch_depth = options_.prefetch_depth;
   const plan::ArenaPlan plan = ValueOrThrow(plan::PlanArena(demands, plan_options));
   std::vector<SlotClass> classes;
+  classes.reserve(plan.param_classes.size() + plan.grad_classes.size());
   for (const plan::SizeClass& size : plan.param_classes) {
     classes.push_back({kParameterSlots, size.slot_bytes, size.num_slots});
   }

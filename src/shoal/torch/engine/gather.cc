@@ -1,10 +1,15 @@
 #include "shoal/torch/engine/gather.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <utility>
 #include <vector>
 
+#include "shoal/base/dtype.h"
+#include "shoal/base/status.h"
+#include "shoal/plan/unit_packer.h"
 #include "shoal/torch/status_error.h"
 
 namespace shoal::engine {
@@ -32,10 +37,19 @@ std::vector<comm::GatherBuffer> Gatherer::Buffers(const Unit& unit, const at::Te
   return buffers;
 }
 
+std::vector<comm::GatherBuffer> Gatherer::BuffersFor(Unit& unit, const Slot& slot) const {
+  for (const auto& [known, buffers] : unit.gather_buffers) {
+    if (known == &slot) return buffers;
+  }
+  std::vector<comm::GatherBuffer> buffers = Buffers(unit, slot.buffer, false);
+  if (!slot.overflow) unit.gather_buffers.emplace_back(&slot, buffers);
+  return buffers;
+}
+
 void Gatherer::Launch(Unit& unit, Slot* slot) {
   hash_->Add(comm::Op::kAllGather, unit.id, unit.layout.total_bytes);
   unit.slot = slot;
-  unit.gather = collectives_->AllGather(Buffers(unit, slot->buffer, false), {&unit.name, step_});
+  unit.gather = collectives_->AllGather(BuffersFor(unit, *slot), {&unit.name, step_});
   unit.gather_version = version_;
   unit.residency = Residency::kGathering;
 }

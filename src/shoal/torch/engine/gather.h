@@ -63,6 +63,7 @@ class Gatherer {
   void Launch(Unit& unit, Slot* slot);
   void AwaitGather(Unit& unit);
   void Discard(Unit& unit);
+  std::vector<comm::GatherBuffer> BuffersFor(Unit& unit, const Slot& slot) const;
   void CompareRanks(const Unit& unit);
   std::vector<comm::GatherBuffer> Buffers(const Unit& unit, const at::Tensor& full,
                                           bool trainable_only) const;

@@ -96,9 +96,19 @@ Slot* Reducer::AcquireGradientSlot(const char* purpose, int64_t bytes) {
   }
 }
 
+std::shared_ptr<const GradViews> Reducer::ViewsOf(const Unit& unit, State& state,
+                                                  const Slot& slot) const {
+  for (const auto& [known, views] : state.views) {
+    if (known == &slot) return views;
+  }
+  auto views = std::make_shared<const GradViews>(MakeGradViews(unit, slot.buffer, reduce_dtype_));
+  if (!slot.overflow) state.views.emplace_back(&slot, views);
+  return views;
+}
+
 void Reducer::StartFill(Unit& unit, State& state) {
   state.slot = AcquireGradientSlot(kGradientSlots, unit.grad_bytes);
-  state.fill = MakeGradViews(unit, state.slot->buffer, reduce_dtype_);
+  state.fill = ViewsOf(unit, state, *state.slot);
   std::fill(state.filled.begin(), state.filled.end(), false);
 }
 
@@ -113,7 +123,7 @@ void Reducer::Take(Unit& unit, int64_t param, const at::Tensor& grad) {
   unit.params[i].has_grad = true;
   const bool sums = FillsSum(state);
   if (!sums && state.slot == nullptr) StartFill(unit, state);
-  const at::Tensor& view = sums ? state.sum.params[i] : state.fill.params[i];
+  const at::Tensor& view = sums ? state.sum.params[i] : state.fill->params[i];
   if (state.filled[i]) {
     view.add_(grad);
   } else {
@@ -147,30 +157,30 @@ void Reducer::ZeroMissing(const Unit& unit, State& state, const GradViews& views
 void Reducer::Launch(Unit& unit) {
   State& state = states_[Index(unit)];
   InFlight flight;
-  GradViews source;
+  std::shared_ptr<const GradViews> slot_views;
   if (FillsSum(state)) {
     ZeroMissing(unit, state, state.sum);
-    source = state.sum;
     if (sum_dtype_ != reduce_dtype_) {
       StartFill(unit, state);
       for (size_t s = 0; s < unit.pieces.size(); ++s) {
-        if (state.fill.segments[s].defined()) state.fill.segments[s].copy_(state.sum.segments[s]);
+        if (state.fill->segments[s].defined()) state.fill->segments[s].copy_(state.sum.segments[s]);
       }
       state.slot->zeroed_for = unit.padding_key;  // copied from the sum, where padding is zero
-      source = std::exchange(state.fill, {});
+      slot_views = std::exchange(state.fill, nullptr);
       flight.slots.push_back(std::exchange(state.slot, nullptr));
     }
     state.reduced = true;
   } else {
     if (state.slot == nullptr) StartFill(unit, state);
-    ZeroMissing(unit, state, state.fill);
+    ZeroMissing(unit, state, *state.fill);
     if (state.slot->zeroed_for != unit.padding_key) {
-      ZeroPadding(unit, state.fill);
+      ZeroPadding(unit, *state.fill);
       state.slot->zeroed_for = unit.padding_key;
     }
-    source = std::exchange(state.fill, {});
+    slot_views = std::exchange(state.fill, nullptr);
     flight.slots.push_back(std::exchange(state.slot, nullptr));
   }
+  const GradViews& source = slot_views ? *slot_views : state.sum;
   std::fill(state.filled.begin(), state.filled.end(), false);
   for (size_t s = 0; s < unit.pieces.size(); ++s) {
     if (source.segments[s].defined()) LaunchSegment(unit, s, source, state.piece_has_data, flight);
@@ -236,7 +246,7 @@ void Reducer::Abort() {
   while (!in_flight_.empty()) WaitForOldest();
   for (State& state : states_) {
     if (state.slot != nullptr) arena_->Release(std::exchange(state.slot, nullptr));
-    state.fill = {};
+    state.fill = nullptr;
   }
   StartWindow();
 }

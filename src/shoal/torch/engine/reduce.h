@@ -24,7 +24,7 @@
 #include <deque>
 #include <functional>
 #include <memory>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "shoal/torch/comm/collectives.h"
@@ -76,8 +76,10 @@ class Reducer {
 
  private:
   struct State {
-    GradViews fill;  // the slot being filled; empty buffer when there is none
+    std::shared_ptr<const GradViews> fill;  // views of `slot`, the slot being filled
     Slot* slot = nullptr;
+    // Views made before, by slot: the arena hands out the same few again and again.
+    std::vector<std::pair<const Slot*, std::shared_ptr<const GradViews>>> views;
     std::vector<bool>
         filled;     // parameters whose slice of `fill` (or, kAtBoundary, `sum`) holds gradients
     GradViews sum;  // kAtBoundary: the unit's own buffer, accumulate dtype
@@ -99,6 +101,7 @@ class Reducer {
     return when_ == ReduceWhen::kAtBoundary && !state.reduced;
   }
   void StartFill(Unit& unit, State& state);
+  std::shared_ptr<const GradViews> ViewsOf(const Unit& unit, State& state, const Slot& slot) const;
   void LaunchReady();
   void Launch(Unit& unit);
   void LaunchSegment(Unit& unit, size_t segment, const GradViews& source, bool accumulate,

@@ -17,6 +17,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "shoal/plan/unit_packer.h"
@@ -108,6 +109,8 @@ struct Unit {
   std::unique_ptr<comm::Pending> gather;  // while kGathering
   int64_t gather_version = 0;             // of the shards that `gather` or the slot holds
   Slot* slot = nullptr;                   // while not kSharded at stage 3
+  // What a gather into a slot moves, made before: the arena hands out the same few slots again.
+  std::vector<std::pair<const Slot*, std::vector<comm::GatherBuffer>>> gather_buffers;
   int64_t forward_depth = 0;              // entry modules that are running
   bool hold = false;                      // stays unsharded (create_graph, unsharded())
   std::unique_ptr<comm::Pending> update;  // stages 1-2: the all-gather of the last step's result
