@@ -23,7 +23,7 @@ TREES = ["cmake", "src/shoal/torch", "src/shoal/bindings", "tests/python", "benc
 FILES = ["CMakeLists.txt", "pyproject.toml", "tools/test_gpu.sh"]
 # Packages of .venv without compiled parts that the host's Python may lack.
 PACKAGES = ["nanobind", "rich", "pytest_forked", "pytest_timeout"]
-IGNORED = shutil.ignore_patterns("__pycache__", "*.pyc", "*.so", "_build_info.py")
+IGNORED = shutil.ignore_patterns("__pycache__", ".mypy_cache", "*.pyc", "*.so", "_build_info.py")
 
 
 def copy_sources(out: Path) -> None:
