@@ -86,10 +86,40 @@ def test_resumed_run_is_bit_identical(
 
 
 @pytest.mark.parametrize("recompute", [None, "reentrant", "non_reentrant"])
-def test_each_unit_is_gathered_once_forward_and_once_backward(
+def test_unit_is_gathered_once_per_entry_and_direction(
     ranks: RankPool, recompute: str | None
 ) -> None:
     ranks.run(f"{JOBS}:gathers_per_step", world_size=2, recompute=recompute)
+
+
+@pytest.mark.parametrize(
+    ("stage", "accumulation", "gathers", "reduces"),
+    [
+        (0, 1, 0, 4),
+        (0, 3, 0, 4),
+        (1, 1, 4, 4),
+        (1, 3, 4, 4),
+        (2, 1, 4, 4),
+        (2, 3, 4, 12),
+        (3, 1, 8, 4),
+        (3, 3, 24, 12),
+    ],
+)
+def test_collectives_of_a_step_are_those_of_the_stage(
+    ranks: RankPool, stage: int, accumulation: int, gathers: int, reduces: int
+) -> None:
+    """Four units; per micro-batch 0/0/0/2 gathers and 0/0/1/1 reduces, the rest per step."""
+    results = ranks.run(
+        f"{JOBS}:traffic_per_step", world_size=2, stage=stage, accumulation=accumulation
+    )
+    for counts in results:
+        evaluation = 4 if stage == 3 else 0
+        assert counts.get("all_gather", {"count": 0})["count"] == gathers + evaluation
+        if stage == 0:  # and one all-reduce of the step's own vector
+            assert counts["all_reduce"]["count"] == reduces + 1
+        else:
+            assert counts["reduce_scatter"]["count"] == reduces
+            assert counts["all_reduce"]["count"] == 1
 
 
 @pytest.mark.parametrize("accumulation", [1, 2])
