@@ -10,6 +10,7 @@ losses: what the fake group gathers is not the model's weights.
 """
 
 import gc
+import os
 import sys
 import time
 from collections.abc import Callable
@@ -139,6 +140,7 @@ def deepspeed(x: Tensor, *, compiled: bool) -> Contender:
     """DeepSpeed ZeRO-3 with a torch optimizer (no operator is compiled)."""
     import deepspeed
 
+    os.environ |= {"RANK": "0", "LOCAL_RANK": "0", "WORLD_SIZE": str(RANKS)}  # it asks for them
     model = make_stack(compiled=compiled)
     config = {
         "train_micro_batch_size_per_gpu": 1,

@@ -11,6 +11,7 @@ stage3; `ratio_ddp_stage0` ... `ratio_ddp_stage2`, `ratio_fsdp2_stage3`, `ratio_
 """
 
 import json
+import os
 import socket
 import subprocess
 import sys
@@ -111,6 +112,8 @@ def deepspeed() -> Step:
     """DeepSpeed ZeRO-3 with torch's AdamW (no operator is compiled)."""
     import deepspeed
 
+    rank = str(dist.get_rank())
+    os.environ |= {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": str(RANKS)}  # it asks for them
     model = make_model()
     engine, *_ = deepspeed.initialize(
         model=model,
