@@ -19,7 +19,7 @@ for program in "$bundle"/bin/*_test; do
 done
 
 rc=0
-(cd "$bundle" && "$python" -m pytest tests/python -m gpu "$@") || rc=$?
+(cd "$bundle" && "$python" -m pytest tests/python/gpu tests/python/integration/test_fork_safety.py -m gpu "$@") || rc=$?
 if [ "$rc" -eq 5 ]; then
   echo "test-gpu: no test is marked 'gpu': no Python test ran"
 elif [ "$rc" -ne 0 ]; then

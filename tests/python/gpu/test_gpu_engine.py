@@ -48,7 +48,8 @@ class Model(nn.Module):
         for block in self.blocks:
             h = block(h)
         logits = self.head(self.frozen(h)).flatten(0, 1)
-        return nn.functional.cross_entropy(logits.float(), tokens.roll(-1, 1).flatten())
+        logits = logits.float() if logits.dtype == torch.bfloat16 else logits
+        return nn.functional.cross_entropy(logits, tokens.roll(-1, 1).flatten())
 
 
 def batch(step: int, count: int) -> Tensor:

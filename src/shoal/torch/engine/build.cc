@@ -8,7 +8,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -58,12 +57,27 @@ void CheckParam(const ParamDef& def, at::Device expected) {
   }
 }
 
+// No streams here: where a toolchain links parts of libstdc++ statically, a stream of ours and the
+// locale of torch's do not fit together (seen with torch 2.11 on a GPU host).
 std::string Describe(const ParamDef& def) {
-  std::ostringstream text;
-  text << def.name << " shape=" << def.tensor.sizes() << " dtype=" << def.tensor.scalar_type()
-       << (def.tensor.requires_grad() ? " trained" : " frozen");
-  for (const std::string& alias : def.aliases) text << " =" << alias;
-  return text.str();
+  std::string text = def.name + " shape=[";
+  for (int64_t dim = 0; dim < def.tensor.dim(); ++dim) {
+    text += (dim == 0 ? "" : ", ") + std::to_string(def.tensor.size(dim));
+  }
+  text += std::string("] dtype=") + c10::toString(def.tensor.scalar_type()) +
+          (def.tensor.requires_grad() ? " trained" : " frozen");
+  for (const std::string& alias : def.aliases) text += " =" + alias;
+  return text;
+}
+
+std::vector<std::string> Lines(const std::string& text) {
+  std::vector<std::string> lines;
+  size_t begin = 0;
+  for (size_t end = text.find('\n'); end != std::string::npos; end = text.find('\n', begin)) {
+    lines.push_back(text.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return lines;
 }
 
 // Every rank's model, line by line; the first difference is named with both ranks.
@@ -77,21 +91,17 @@ void CompareModels(const std::vector<UnitDef>& units, const std::string& setting
   const std::vector<std::string> all = collectives.AllGatherText(own);
   for (size_t r = 1; r < all.size(); ++r) {
     if (all[r] == all[0]) continue;
-    std::istringstream first(all[0]);
-    std::istringstream other(all[r]);
-    std::string a;
-    std::string b;
-    do {
-      a = b = "(nothing more)";
-      std::getline(first, a);
-      std::getline(other, b);
-    } while (a == b);
-    if (a.empty()) a = "(nothing more)";
-    if (b.empty()) b = "(nothing more)";
+    std::vector<std::string> first = Lines(all[0]);
+    std::vector<std::string> other = Lines(all[r]);
+    const size_t longest = std::max(first.size(), other.size());
+    first.resize(longest, "(nothing more)");
+    other.resize(longest, "(nothing more)");
+    const auto differs = std::mismatch(first.begin(), first.end(), other.begin());
     Throw(Status::InvalidArgument("engine",
                                   "ranks built different models or settings; first "
                                   "difference: rank 0 has [" +
-                                      a + "], rank " + std::to_string(r) + " has [" + b + "]"));
+                                      *differs.first + "], rank " + std::to_string(r) + " has [" +
+                                      *differs.second + "]"));
   }
 }
 
@@ -231,12 +241,12 @@ std::unique_ptr<Unit> MakeUnit(const UnitDef& def, const Options& options, int64
 }
 
 std::string DescribeOptions(const Options& options, size_t num_buffers) {
-  std::ostringstream text;
-  text << "settings: stage " << options.zero_stage << ", compute " << options.compute_dtype
-       << ", master " << options.master_dtype << ", reduce " << options.reduce_dtype
-       << ", accumulation " << options.accumulation << ", clip " << options.clip << ", "
-       << options.groups.size() << " parameter groups, " << num_buffers << " buffers";
-  return text.str();
+  return "settings: stage " + std::to_string(options.zero_stage) + ", compute " +
+         c10::toString(options.compute_dtype) + ", master " + c10::toString(options.master_dtype) +
+         ", reduce " + c10::toString(options.reduce_dtype) + ", accumulation " +
+         std::to_string(options.accumulation) + ", clip " + std::to_string(options.clip) + ", " +
+         std::to_string(options.groups.size()) + " parameter groups, " +
+         std::to_string(num_buffers) + " buffers";
 }
 
 // A buffer as it will be: on the engine's device, equal on all ranks, in the compute dtype if
