@@ -91,7 +91,7 @@ tsan: setup ## run the torch-free tests under ThreadSanitizer
 
 docs: build ## build the documentation site into site/
 	$(PY) -m pip install --quiet --disable-pip-version-check -r tools/requirements-docs.txt
-	$(PY) -m mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
 	@echo "docs: open site/index.html"
 
 wheel: setup ## build the wheel into dist/
