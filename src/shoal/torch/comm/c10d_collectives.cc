@@ -147,6 +147,10 @@ class C10dCollectives : public Collectives {
     return direct_ ? full_bytes : full_bytes / size_;
   }
 
+  bool NeedsScratch(const at::Tensor& full, const at::Tensor& dst, bool accumulate) const override {
+    return direct_ || accumulate || dst.scalar_type() != full.scalar_type();
+  }
+
   std::unique_ptr<Pending> AllReduce(const at::Tensor& tensor, OpTag tag) override {
     RequireOpen(Op::kAllReduce);
     counter_.Add(Op::kAllReduce, static_cast<int64_t>(tensor.nbytes()));
@@ -275,7 +279,7 @@ class C10dCollectives : public Collectives {
   std::unique_ptr<Pending> NativeReduceScatter(const at::Tensor& full, const at::Tensor& scratch,
                                                const at::Tensor& dst, bool accumulate,
                                                const OpTag& tag) {
-    const bool straight = !accumulate && dst.scalar_type() == full.scalar_type();
+    const bool straight = !NeedsScratch(full, dst, accumulate);
     at::Tensor out = straight ? dst : scratch.narrow(0, 0, dst.numel());
     auto works = Guarded(context_, Op::kReduceScatter, tag, [&] {
       at::Tensor input = full;

@@ -80,6 +80,9 @@ class Collectives {
   // Bytes of scratch that ReduceScatter wants for `full_bytes` (0 where the backend reduces by
   // itself).
   virtual int64_t ReduceScratchBytes(int64_t full_bytes) const = 0;
+  // Whether this reduce-scatter uses its scratch at all; where not, `scratch` may be undefined.
+  virtual bool NeedsScratch(const at::Tensor& full, const at::Tensor& dst,
+                            bool accumulate) const = 0;
 
   // In-place sum over ranks.
   virtual std::unique_ptr<Pending> AllReduce(const at::Tensor& tensor, OpTag tag) = 0;

@@ -45,6 +45,10 @@ class SelfCollectives : public Collectives {
     return std::make_unique<DonePending>();
   }
   int64_t ReduceScratchBytes(int64_t /*full_bytes*/) const override { return 0; }
+  bool NeedsScratch(const at::Tensor& /*full*/, const at::Tensor& /*dst*/,
+                    bool /*accumulate*/) const override {
+    return false;
+  }
 
   std::unique_ptr<Pending> AllReduce(const at::Tensor& tensor, OpTag /*tag*/) override {
     counter_.Add(Op::kAllReduce, static_cast<int64_t>(tensor.nbytes()));

@@ -25,6 +25,7 @@ namespace shoal::engine {
 // A piece of arena (or overflow) memory. Owned by the Arena; `bytes` is its class.
 struct Slot {
   at::Tensor buffer;  // uint8, `bytes` long
+  at::Tensor typed;   // a view of all of it in the dtype that it was last used in
   int64_t bytes = 0;
   bool overflow = false;              // from torch's allocator, freed on release
   std::deque<Slot*>* pool = nullptr;  // where it goes back to; null for overflow

@@ -212,12 +212,15 @@ void Reducer::LaunchSegment(Unit& unit, size_t segment, const GradViews& source,
   }
   hash_->Add(comm::Op::kReduceScatter, unit.id, bytes);
   at::Tensor scratch;
-  if (unit.scratch_bytes > 0) {
+  if (unit.scratch_bytes > 0 && collectives_->NeedsScratch(full, dst, accumulate)) {
     Slot* slot = AcquireGradientSlot(kScratchSlots, unit.scratch_bytes);
     flight.slots.push_back(slot);
-    scratch =
-        TypedView(slot->buffer, 0, unit.scratch_bytes / static_cast<int64_t>(full.element_size()),
-                  full.scalar_type());
+    if (!slot->typed.defined() || slot->typed.scalar_type() != full.scalar_type()) {
+      slot->typed =
+          TypedView(slot->buffer, 0, unit.scratch_bytes / static_cast<int64_t>(full.element_size()),
+                    full.scalar_type());
+    }
+    scratch = slot->typed;
   }
   flight.pending.push_back(collectives_->ReduceScatter(full, scratch, dst, accumulate, tag));
 }
