@@ -61,6 +61,17 @@ def ratio(peer: float | None, own: float) -> float | None:
     return None if peer is None else round(peer / own, 3)
 
 
+def paired_ratio(peer: Sequence[float] | None, own: Sequence[float]) -> float | None:
+    """The median over interleaved rounds of peer time / Shoal time; None for an absent peer.
+
+    Whatever else loads the machine slows both sides of a round alike, so this moves less than the
+    ratio of two medians.
+    """
+    if peer is None:
+        return None
+    return round(statistics.median(p / o for p, o in zip(peer, own, strict=True)), 3)
+
+
 def shown(value: float | None, digits: int = 1) -> str:
     """A number for the table, or "absent"."""
     return "absent" if value is None else f"{value:,.{digits}f}"

@@ -23,7 +23,7 @@ from typing import Any
 
 import torch
 import torch.distributed as dist
-from _common import ROOT, Sample, environment, finish, parser, ratio, say, shown, table
+from _common import ROOT, Sample, environment, finish, paired_ratio, parser, say, shown, table
 from torch import Tensor
 
 sys.path.insert(0, str(ROOT / "examples" / "demo"))
@@ -121,6 +121,7 @@ def deepspeed() -> Step:
         config={
             "train_micro_batch_size_per_gpu": MICRO_BATCH,
             "zero_optimization": {"stage": 3},
+            "gradient_clipping": 0.0,
             "zero_allow_untested_optimizer": True,
         },
         dist_init_required=False,
@@ -143,7 +144,7 @@ def has_deepspeed() -> bool:
 
 
 def measure_rank(rounds: int) -> dict[str, Any]:
-    """Runs on every rank: seconds per step and last losses by contender."""
+    """Runs on every rank: seconds per step by round, and last losses, by contender."""
     makers: dict[str, Callable[[], Step]] = {"plain": plain, "ddp": ddp, "fsdp2": fsdp2}
     makers |= {f"stage{stage}": lambda stage=stage: shoal(stage) for stage in range(4)}
     if has_deepspeed():
@@ -157,11 +158,11 @@ def measure_rank(rounds: int) -> dict[str, Any]:
         batch = (tokens[:, :-1], tokens[:, 1:])
         for name, step in steps.items():
             dist.barrier()
+            began = time.perf_counter()
             for _ in range(STEPS_PER_ROUND):
-                began = time.perf_counter()
                 loss = step(batch)
-                if turn > 0:
-                    times[name].append(time.perf_counter() - began)
+            if turn > 0:
+                times[name].append((time.perf_counter() - began) / STEPS_PER_ROUND)
             losses[name] = loss.item()
     return {
         "times": times,
@@ -210,21 +211,22 @@ def run_ranks(python: str, *, rounds: int) -> dict[str, Any]:
 
 def report(found: dict[str, Any], *, rounds: int) -> dict[str, Any]:
     """Writes the table; gives the JSON object."""
-    samples = {name: Sample.of(times) for name, times in found["times"].items()}
+    times: dict[str, list[float]] = found["times"]
+    samples = {name: Sample.of(values) for name, values in times.items()}
     tokens = RANKS * MICRO_BATCH * CONFIG.context
     result: dict[str, Any] = {}
     rows = []
     for name, sample in samples.items():
         result[f"tokens_per_s_{name}"] = round(tokens / sample.median, 1)
-        limit = 100 * samples["plain"].median / sample.median
+        limit = 100 * (paired_ratio(times["plain"], times[name]) or 0.0)
         rows.append(
             (
                 name,
                 shown(tokens / sample.median, 0),
                 shown(1e3 * sample.median),
                 shown(1e3 * sample.spread),
-                shown(samples["ddp"].median / sample.median, 2),
-                shown(samples["fsdp2"].median / sample.median, 2),
+                shown(paired_ratio(times["ddp"], times[name]), 2),
+                shown(paired_ratio(times["fsdp2"], times[name]), 2),
                 shown(limit, 0),
                 shown(found["losses"][name], 4),
             )
@@ -237,12 +239,9 @@ def report(found: dict[str, Any], *, rounds: int) -> dict[str, Any]:
     heads = ("contender", "tokens/s", "ms", "spread", "vs DDP", "vs FSDP2", "% limit", "loss")
     table(heads, rows)
     for stage in range(3):
-        result[f"ratio_ddp_stage{stage}"] = ratio(
-            samples["ddp"].median, samples[f"stage{stage}"].median
-        )
-    peer = samples["deepspeed"].median if "deepspeed" in samples else None
-    result["ratio_fsdp2_stage3"] = ratio(samples["fsdp2"].median, samples["stage3"].median)
-    result["ratio_deepspeed_stage3"] = ratio(peer, samples["stage3"].median)
+        result[f"ratio_ddp_stage{stage}"] = paired_ratio(times["ddp"], times[f"stage{stage}"])
+    result["ratio_fsdp2_stage3"] = paired_ratio(times["fsdp2"], times["stage3"])
+    result["ratio_deepspeed_stage3"] = paired_ratio(times.get("deepspeed"), times["stage3"])
     return result | {"losses": found["losses"], "params": found["params"], "rounds": rounds}
 
 
