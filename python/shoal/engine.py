@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import weakref
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 _OWNER = "_shoal_owner"
+_log = logging.getLogger("shoal.engine")
 
 
 class Engine:
@@ -66,6 +68,7 @@ class Engine:
         self._hooks: list[Any] = []
         self._closed = False
         _require_unowned(model)
+        _require_deterministic_torch(self._config, self._device)
         plans = plan_units(model, units)
         overrides, group_of = _group_indices(param_groups, model)
         self._groups = _groups.make_groups(
@@ -179,7 +182,19 @@ class Engine:
         Returns True if an update was applied (False within accumulation, or when skipped because
         the gradient norm was not finite).
         """
-        return bool(self._core.step())
+        boundary = self.is_boundary
+        applied = bool(self._core.step())
+        every = self._config.steps_per_print
+        if boundary and every and self.rank == 0 and self.global_step % every == 0:
+            _log.info(
+                "step %d: lr %s, gradient norm %.4g, loss scale %g, %d steps skipped",
+                self.global_step,
+                ", ".join(f"{rate:.4g}" for rate in self.get_lr()),
+                self.grad_norm,
+                self.loss_scale,
+                self.skipped_steps,
+            )
+        return applied
 
     def reset(self) -> None:
         """Drop gradients and state of a failed forward or backward."""
@@ -401,6 +416,23 @@ def _require_unowned(model: nn.Module) -> None:
         if owner is not None and owner() is not None:
             msg = f"[engine] parameter {name!r} is owned by another engine; close() that one first"
             raise ValueError(msg)
+
+
+def _require_deterministic_torch(config: Config, device: torch.device) -> None:
+    """Refuse `deterministic` where torch's own kernels would break the promise.
+
+    Shoal's operations always give the same bits; on the CPU torch's do too.
+    """
+    if (
+        config.deterministic
+        and device.type != "cpu"
+        and not torch.are_deterministic_algorithms_enabled()
+    ):
+        msg = (
+            f"[engine] deterministic=true on {device.type} needs "
+            "torch.use_deterministic_algorithms(True), which is the process's to set: call it first"
+        )
+        raise ValueError(msg)
 
 
 def _group_indices(
