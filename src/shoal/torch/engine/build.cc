@@ -5,6 +5,7 @@
 #include <ATen/ops/empty_strided.h>
 #include <ATen/ops/zeros.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
