@@ -44,19 +44,10 @@ Slot* Arena::MakeSlot(int64_t bytes, bool overflow) {
 }
 
 Arena::Pool* Arena::FindPool(const std::string& purpose, int64_t bytes) {
-  return const_cast<Pool*>(static_cast<const Arena*>(this)->FindPool(purpose, bytes));
-}
-
-const Arena::Pool* Arena::FindPool(const std::string& purpose, int64_t bytes) const {
-  for (const Pool& pool : pools_) {
+  for (Pool& pool : pools_) {
     if (pool.spec.bytes == bytes && pool.spec.purpose == purpose) return &pool;
   }
   return nullptr;
-}
-
-bool Arena::HasFree(const std::string& purpose, int64_t bytes) const {
-  const Pool* pool = FindPool(purpose, bytes);
-  return pool != nullptr && !pool->free.empty();
 }
 
 void Arena::AwaitRelease(Slot* slot) {

@@ -52,7 +52,6 @@ class Arena {
   Slot* Acquire(const std::string& purpose, int64_t bytes);
   // A free slot, or null: never overflow (prefetches).
   Slot* TryAcquire(const std::string& purpose, int64_t bytes);
-  bool HasFree(const std::string& purpose, int64_t bytes) const;
   void Release(Slot* slot);
 
   int64_t planned_bytes() const { return planned_bytes_; }
@@ -69,7 +68,6 @@ class Arena {
   };
 
   Pool* FindPool(const std::string& purpose, int64_t bytes);
-  const Pool* FindPool(const std::string& purpose, int64_t bytes) const;
   Slot* MakeSlot(int64_t bytes, bool overflow);
   void AwaitRelease(Slot* slot);
 
