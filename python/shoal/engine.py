@@ -150,11 +150,14 @@ class Engine:
         """Ranks of the engine's data-parallel group."""
         return int(self._core.world_size)
 
-    def backward(self, loss: torch.Tensor) -> None:
+    def backward(
+        self, loss: torch.Tensor, *, retain_graph: bool = False, create_graph: bool = False
+    ) -> None:
         """Back-propagate a scalar loss.
 
         Gradients are averaged over ranks and over the micro-batches of a step: do not divide the
-        loss. A bare `loss.backward()` does the same, except for the loss scale of fp16.
+        loss. A bare `loss.backward()` does the same, except for the loss scale of fp16. The options
+        are those of torch.autograd.backward. Several backwards may come before one `step()`.
         """
         if loss.numel() != 1:
             msg = f"[backward] the loss must be a scalar, found shape {tuple(loss.shape)}"
@@ -163,7 +166,9 @@ class Engine:
         try:
             scale = self._core.loss_scale
             gradient = None if scale == 1.0 else torch.full_like(loss, scale)
-            torch.autograd.backward(loss, gradient)
+            torch.autograd.backward(
+                loss, gradient, retain_graph=retain_graph or create_graph, create_graph=create_graph
+            )
             self._core.end_backward()
         except BaseException:
             self._abort_backward()

@@ -115,21 +115,18 @@ void Reducer::StartFill(Unit& unit, State& state) {
 void Reducer::Take(Unit& unit, int64_t param, const at::Tensor& grad) {
   State& state = states_[Index(unit)];
   const auto i = static_cast<size_t>(param);
-  if (grad.is_sparse()) {
-    Throw(Status::Unsupported("backward", "parameter '" + unit.params[i].name +
-                                              "' got a sparse gradient; use sparse=False"));
-  }
   took_any_ = true;
   unit.params[i].has_grad = true;
   const bool sums = FillsSum(state);
   if (!sums && state.slot == nullptr) StartFill(unit, state);
   const at::Tensor& view = sums ? state.sum.params[i] : state.fill->params[i];
-  if (state.filled[i]) {
+  if (grad.is_sparse() && !state.filled[i]) view.zero_();
+  if (grad.is_sparse() || state.filled[i]) {
     view.add_(grad);
   } else {
     CopyInto(view, grad);
-    state.filled[i] = true;
   }
+  state.filled[i] = true;
   if (!state.received[i]) {
     state.received[i] = true;
     if (++state.num_received == unit.num_trainable && !state.launched) LaunchReady();

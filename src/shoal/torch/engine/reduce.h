@@ -52,7 +52,8 @@ class Reducer {
 
   // `boundary`: this backward belongs to the last micro-batch of the step.
   void BeginBackward(bool boundary);
-  // Takes the gradient of params[param] of `unit` (same shape as the parameter, any real dtype).
+  // Takes the gradient of params[param] of `unit` (same shape as the parameter, any real dtype,
+  // dense or sparse).
   void Take(Unit& unit, int64_t param, const at::Tensor& grad);
   // Reduces what remains and waits for everything. `took_any` of this backward: took_any().
   void FinishBackward();
