@@ -9,9 +9,9 @@
 #include <utility>
 #include <vector>
 
-#include "shoal/base/status.h"
+#include "shoal/plan/arena_plan.h"
+#include "shoal/torch/dtype.h"
 #include "shoal/torch/engine/copy.h"
-#include "shoal/torch/status_error.h"
 
 namespace shoal::engine {
 
@@ -39,21 +39,11 @@ Reducer::Reducer(std::vector<std::unique_ptr<Unit>>* units, comm::Collectives* c
     state.filled.assign(unit->params.size(), false);
     state.received.assign(unit->params.size(), false);
     if (when_ != ReduceWhen::kAtBoundary || !unit->trainable()) continue;
-    const int64_t bytes = unit->grad_bytes / static_cast<int64_t>(c10::elementSize(reduce_dtype_)) *
-                          static_cast<int64_t>(c10::elementSize(sum_dtype_));
-    // Offsets scale with the element size, so they stay aligned.
-    Unit scaled_offsets;
-    scaled_offsets.layout = unit->layout;
-    scaled_offsets.params = unit->params;
-    for (const int64_t offset : unit->grad_offsets) {
-      scaled_offsets.grad_offsets.push_back(
-          offset < 0 ? offset
-                     : offset / static_cast<int64_t>(c10::elementSize(reduce_dtype_)) *
-                           static_cast<int64_t>(c10::elementSize(sum_dtype_)));
-    }
+    const int64_t bytes = plan::GradientBytes(unit->layout, FromTorch(sum_dtype_));
     const at::Tensor buffer =
         at::zeros({bytes}, at::TensorOptions().device(options.device).dtype(at::kByte));
-    state.sum = MakeGradViews(scaled_offsets, buffer, sum_dtype_);
+    state.sum = MakeGradViews(*unit, plan::GradientOffsets(unit->layout, FromTorch(sum_dtype_)),
+                              buffer, sum_dtype_);
     unreduced_bytes_ += bytes;
     if (zero_stage_ != 0) continue;
     for (size_t s = 0; s < unit->pieces.size(); ++s) unit->pieces[s].grad = state.sum.segments[s];
@@ -101,7 +91,8 @@ std::shared_ptr<const GradViews> Reducer::ViewsOf(const Unit& unit, State& state
   for (const auto& [known, views] : state.views) {
     if (known == &slot) return views;
   }
-  auto views = std::make_shared<const GradViews>(MakeGradViews(unit, slot.buffer, reduce_dtype_));
+  auto views = std::make_shared<const GradViews>(
+      MakeGradViews(unit, unit.grad_offsets, slot.buffer, reduce_dtype_));
   if (!slot.overflow) state.views.emplace_back(&slot, views);
   return views;
 }

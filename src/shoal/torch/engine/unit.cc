@@ -59,11 +59,12 @@ at::Tensor TypedView(const at::Tensor& buffer, int64_t offset_bytes, int64_t num
   return view.set_(buffer.storage(), (base + offset_bytes) / size, {numel}, {1});
 }
 
-GradViews MakeGradViews(const Unit& unit, const at::Tensor& buffer, at::ScalarType dtype) {
+GradViews MakeGradViews(const Unit& unit, const std::vector<int64_t>& offsets,
+                        const at::Tensor& buffer, at::ScalarType dtype) {
   GradViews views;
   views.buffer = buffer;
   for (size_t s = 0; s < unit.layout.segments.size(); ++s) {
-    const int64_t offset = unit.grad_offsets[s];
+    const int64_t offset = offsets[s];
     views.segments.push_back(offset < 0
                                  ? at::Tensor()
                                  : TypedView(buffer, offset, unit.layout.segments[s].numel, dtype));

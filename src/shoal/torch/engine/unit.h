@@ -132,8 +132,10 @@ void AllowUnit(Unit& unit);
 // This rank's part of params[i].
 LocalRange RangeOf(const Unit& unit, const Param& param, int64_t piece_index);
 
-// Views of `buffer` (uint8, grad_bytes long) for unit's gradients in `dtype`.
-GradViews MakeGradViews(const Unit& unit, const at::Tensor& buffer, at::ScalarType dtype);
+// Views of `buffer` (uint8) for unit's gradients in `dtype`; `offsets`: in bytes, per segment, -1
+// if frozen (plan::GradientOffsets of that dtype).
+GradViews MakeGradViews(const Unit& unit, const std::vector<int64_t>& offsets,
+                        const at::Tensor& buffer, at::ScalarType dtype);
 
 // A typed 1-D view of bytes [offset, offset + numel * element size) of a uint8 buffer.
 at::Tensor TypedView(const at::Tensor& buffer, int64_t offset_bytes, int64_t numel,
