@@ -4,7 +4,8 @@ import functools
 
 import torch
 import torch.distributed as dist
-from distributed.usage_models import USAGES, VOCABULARY, WIDTH, Usage
+from distributed.usage_base import VOCABULARY, WIDTH, Usage
+from distributed.usage_models import USAGES
 from torch import Tensor, nn
 
 import shoal
