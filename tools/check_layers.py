@@ -29,10 +29,6 @@ ROOMS: dict[str, frozenset[str]] = {
 ROOMS["torch"] = frozenset(ROOMS) - {"kernels"}
 ROOMS["bindings"] = frozenset(ROOMS) - {"kernels"}
 
-# What host code may include of `kernels`, and which rooms: the structs that a launch passes.
-SHARED_WITH_KERNELS = re.compile(r"shoal/kernels/(base/types|\w+/args)\.h$")
-KERNEL_HOSTS = frozenset({"device"})
-
 # The rooms right of the torch line; everything else builds without torch, Python and a GPU.
 TORCH_ROOMS = frozenset({"torch", "bindings"})
 
@@ -41,7 +37,6 @@ BANNED_HEADERS = frozenset({"torch/extension.h", "torch/all.h", "torch/torch.h",
 
 TORCH_LINE = re.compile(r"^(torch|ATen|c10|caffe2|nanobind|pybind11)/|^Python\.h$")
 CUDA_HOST = re.compile(r"^(c10/cuda|ATen/cuda)/|^cuda(_runtime|_runtime_api)?\.h$")
-CUDA_ARCH = "__CUDA_ARCH__"
 INCLUDE = re.compile(r'^\s*#\s*include\s+[<"]([^>"]+)[>"]')
 
 # The one Python file that may name torch.cuda; everything else is generic over devices.
@@ -52,8 +47,6 @@ def include_errors(room: str, file: str, include: str) -> Iterator[str]:
     """What is wrong with a file of `room` including `include` (as written between the brackets)."""
     if include.startswith("shoal/"):
         other = include.split("/")[1]
-        if room in KERNEL_HOSTS and SHARED_WITH_KERNELS.match(include):
-            return
         if other not in ROOMS:
             yield f"'{include}' names no room"
         elif other != room and other not in ROOMS[room]:
@@ -63,8 +56,6 @@ def include_errors(room: str, file: str, include: str) -> Iterator[str]:
         yield f"'{include}' is banned: it pulls in all of torch"
     if room not in TORCH_ROOMS and TORCH_LINE.match(include):
         yield f"room {room} is left of the torch line and may not include '{include}'"
-    if room == "kernels" and not include.startswith("shoal/") and include != "cstdint":
-        yield f"'{include}': device code includes \"shoal/kernels/...\" only"
     if CUDA_HOST.match(include) and room != "kernels":
         yield f"'{include}' ties host code to CUDA: use device-generic interfaces"
     if include.startswith("fmt/"):
@@ -86,10 +77,6 @@ def native_violations(root: Path) -> Iterator[str]:
             yield f"{name}:1: '{room}' is no room of ARCHITECTURE.md"
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            if room != "kernels" and CUDA_ARCH in line:
-                yield f"{name}:{number}: {CUDA_ARCH} in host code: choose by device at run time"
-            if room == "kernels" and CUDA_ARCH in line:
-                yield f"{name}:{number}: {CUDA_ARCH}: the family is a template parameter"
             if match := INCLUDE.match(line):
                 for error in include_errors(room, path.name, match[1]):
                     yield f"{name}:{number}: {error}"
